@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a recording holds: the tables of strings, frames and stacks, the weight of each stack per
+// thread, and the run's own figures. The sampler thread writes the StackTable, the main thread the
+// Profile; exporters see neither, only what resolve() made of them.
+#pragma once
+
+#include <pyprof/frame.h>
+#include <pyprof/layout.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pyprof {
+
+// Append-only tables. One writer; readers on other threads see whatever was published before the ids
+// reached them. Strings are valid UTF-8: the writer replaces what is not when it interns.
+class StackTable {
+public:
+    struct Node {
+        StackId parent = kRootStack;
+        FrameId frame{};
+        PathId path = kRootPath;
+    };
+
+    StackTable();
+    ~StackTable();
+    StackTable(const StackTable&) = delete;
+    StackTable& operator=(const StackTable&) = delete;
+
+    // Writer only. Equal arguments give equal ids.
+    StringId intern_string(std::string_view text);
+    FrameId intern_frame(const Frame& frame);
+    StackId intern_child(StackId parent, FrameId frame, PathId path);
+    PathId intern_path(PathId parent, std::uint32_t code);
+    void prove(PathId path);  // and so every prefix of it
+
+    // Any thread.
+    [[nodiscard]] std::string_view string(StringId id) const;
+    [[nodiscard]] const Frame& frame(FrameId id) const;
+    [[nodiscard]] const Node& node(StackId id) const;
+    [[nodiscard]] bool is_proved(PathId path) const;
+    [[nodiscard]] PathId parent_path(PathId path) const;
+    [[nodiscard]] std::size_t stack_count() const;   // nodes, the root included
+    [[nodiscard]] std::size_t path_count() const;
+    [[nodiscard]] std::size_t frame_count() const;
+
+private:
+    struct Tables;
+    std::unique_ptr<Tables> tables_;
+};
+
+using ThreadIndex = std::uint32_t;
+
+struct ProfiledThread {
+    std::uint64_t native_id = 0;
+    std::string name;
+    bool is_main = false;
+};
+
+// The run's own figures; every output that can carry them does. Counts are of thread stacks.
+struct RunFigures {
+    std::uint64_t ticks = 0;      // moments at which the process was looked at
+    std::uint64_t samples = 0;    // accepted thread stacks, the truncated ones included
+    std::uint64_t reused = 0;     // unchanged stacks of blocked threads, taken without a read
+    std::uint64_t truncated = 0;  // kept without a proved or complete path
+    std::uint64_t refused = 0;    // stacks of which nothing could be kept
+    std::uint64_t late = 0;       // ticks dropped because their time had passed
+    std::uint64_t errors = 0;     // reads that failed for another reason than movement
+    std::uint64_t lost = 0;       // accepted samples that did not fit the ring
+    std::uint64_t stops = 0;      // short stops of one thread to prove a path
+    std::uint64_t remote_reads = 0;  // process_vm_readv calls
+    std::uint64_t remote_bytes = 0;
+    std::uint64_t busiest_thread_samples = 0;
+    std::chrono::nanoseconds elapsed{0};
+    std::chrono::nanoseconds profiler_cpu{0};
+    std::chrono::nanoseconds stopped{0};  // time for which a thread was held
+};
+
+struct ProfileFacts {
+    pid_t pid = 0;
+    std::vector<std::string> command;
+    std::string working_directory;
+    std::string python;       // "3.12.1", "3.13.5 free-threaded"
+    double rate_hz = 0;       // asked for; 0: as fast as can be
+    std::chrono::system_clock::time_point started;
+    bool with_lines = true;   // frames carry lines
+    bool with_threads = false;  // a root frame per thread
+    std::string which_threads;  // "running", "all", "GIL holder": the base of every percentage
+};
+
+class Profile {
+public:
+    // One run of equal samples of one thread, in the order of time; kept only where asked for.
+    struct Span {
+        StackId stack{};
+        ThreadIndex thread = 0;
+        std::uint32_t samples = 0;
+        std::chrono::nanoseconds weight{0};
+        std::chrono::nanoseconds begin{0};  // since the start of the recording
+    };
+    struct Weight {
+        ThreadIndex thread = 0;
+        StackId stack{};
+        std::uint64_t samples = 0;
+        std::chrono::nanoseconds time{0};
+    };
+
+    explicit Profile(std::shared_ptr<StackTable> stacks, bool keep_spans = false);
+    ~Profile();
+
+    void add(ThreadIndex thread, StackId stack, std::uint32_t samples, std::chrono::nanoseconds weight,
+             std::chrono::nanoseconds when);
+    ThreadIndex add_thread(ProfiledThread thread);
+
+    [[nodiscard]] const StackTable& stacks() const { return *stacks_; }
+    [[nodiscard]] const std::vector<ProfiledThread>& threads() const { return threads_; }
+    // Weights as recorded, unproved paths not yet folded: see resolve().
+    [[nodiscard]] const std::vector<Weight>& weights() const { return weights_; }
+    [[nodiscard]] const std::vector<Span>& spans() const { return spans_; }
+    [[nodiscard]] bool empty() const { return total_samples_ == 0; }
+    [[nodiscard]] std::uint64_t total_samples() const { return total_samples_; }
+
+    ProfileFacts facts;
+    RunFigures figures;
+
+private:
+    std::shared_ptr<StackTable> stacks_;
+    std::vector<ProfiledThread> threads_;
+    std::vector<Span> spans_;
+    std::vector<Weight> weights_;  // one a (thread, stack)
+    struct Index;                  // finds the weight of a (thread, stack)
+    std::unique_ptr<Index> index_;
+    bool keep_spans_ = false;
+    std::uint64_t total_samples_ = 0;
+};
+
+// A profile made ready to be written: names as text, paths shortened, unproved stacks folded to
+// [unproved] -> leaf, a root frame per thread where asked for. Node 0 is the root; a parent's index is
+// lower than its child's. Equal frames have one index.
+struct ResolvedProfile {
+    struct Frame {
+        FrameKind kind = FrameKind::kPython;
+        std::string name;  // markers in brackets
+        std::string file;  // shortened; empty where there is none
+        std::string full_file;
+        std::int32_t line = 0;
+    };
+    struct Node {
+        std::uint32_t parent = 0;
+        std::uint32_t frame = 0;  // of node 0: meaningless
+    };
+    struct Weight {
+        ThreadIndex thread = 0;
+        std::uint32_t node = 0;
+        std::uint64_t samples = 0;
+        std::chrono::nanoseconds time{0};
+    };
+    struct Span {
+        ThreadIndex thread = 0;
+        std::uint32_t node = 0;
+        std::uint32_t samples = 0;
+        std::chrono::nanoseconds weight{0};
+        std::chrono::nanoseconds begin{0};
+    };
+    ProfileFacts facts;
+    RunFigures figures;  // truncated counts the unproved, too
+    std::vector<ProfiledThread> threads;
+    std::vector<Frame> frames;
+    std::vector<Node> nodes;
+    std::vector<Weight> weights;
+    std::vector<Span> spans;
+    std::uint64_t total_samples = 0;
+};
+
+struct ResolveOptions {
+    bool full_filenames = false;
+};
+ResolvedProfile resolve(const Profile& profile, const ResolveOptions& options);
+
+// "qualified.name (file.py:line)", "name (file.py)" without a line, or the name alone.
+std::string label_of(const ResolvedProfile::Frame& frame);
+
+}  // namespace pyprof
