@@ -54,6 +54,20 @@ enum class GilKind : std::uint8_t {
     kNone,             // free-threaded with the GIL off
 };
 
+// The table behind a dict (PyDictKeysObject).
+enum class DictKeysKind : std::uint8_t {
+    kEntriesOnly,   // 3.8 to 3.10: dk_size as a word, entries of {hash, key, value}
+    kTypedEntries,  // from 3.11 on: log2 sizes and dk_kind, entries of {key, value} where all keys are str
+};
+
+// Where an instance keeps its attributes while it has no __dict__ of its own.
+enum class InstanceValues : std::uint8_t {
+    kNone,           // up to 3.10: always in the dict
+    kPointerBefore,  // 3.11: a pointer to the values, one word before the managed dict
+    kTaggedPointer,  // 3.12: the managed dict's word; bit 0 set: the values, plus one
+    kInline,         // from 3.13 on: behind the object, at tp_basicsize
+};
+
 struct Layout {
     PythonVersion version;
     bool free_threaded = false;
@@ -213,10 +227,16 @@ struct Layout {
         Offset items = kAbsent;
     } tuple;
 
-    struct Dict {  // the dict object; the keys table has its own shape per version (src/python/objects)
+    struct Dict {
         Offset keys = kAbsent;
-        Offset values = kAbsent;
+        Offset values = kAbsent;     // non-null: a split table, whose values stand there
+        Offset values_data = 0;      // from that pointer to the first value: 8 from 3.13 on
+        DictKeysKind keys_kind = DictKeysKind::kEntriesOnly;
     } dict;
+
+    struct Module {
+        Offset dict = kAbsent;  // md_dict
+    } module;
 
     struct Long {  // up to 3.11 ob_size and ob_digit; from 3.12 on lv_tag and ob_digit
         Offset tag = kAbsent;
@@ -225,6 +245,7 @@ struct Layout {
 
     // Bytes from an object back to its managed dict pointer, 3.11 on (16, 24 or 8); kAbsent: none.
     Offset managed_dict_back = kAbsent;
+    InstanceValues instance_values = InstanceValues::kNone;
 };
 
 }  // namespace pyprof
