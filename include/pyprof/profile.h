@@ -113,6 +113,8 @@ public:
     explicit Profile(std::shared_ptr<StackTable> stacks, bool keep_spans = false);
     ~Profile();
 
+    // `weight` is the time that these samples stand for; it ends at `when`, since the start of the
+    // recording. A hole before it (the thread slept, a sample was refused) ends the thread's span.
     void add(ThreadIndex thread, StackId stack, std::uint32_t samples, std::chrono::nanoseconds weight,
              std::chrono::nanoseconds when);
     ThreadIndex add_thread(ProfiledThread thread);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Adds up samples: one weight a (thread, stack), and where asked for the spans in the order of time.
+// Main thread only. One sample is one hash look-up; memory grows with distinct stacks, and with changes
+// of the stack where spans are kept, never with the number of samples.
+#include <pyprof/error.h>
+#include <pyprof/profile.h>
+
+#include <tsl/robin_map.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "profile/hash.h"
+
+namespace pyprof {
+namespace {
+
+constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+// The sample follows the span without a hole. Ticks carry jitter, so half an interval is no hole.
+bool continues(const Profile::Span& span, std::uint32_t samples, std::chrono::nanoseconds weight,
+               std::chrono::nanoseconds begin) {
+    const auto hole = begin - (span.begin + span.weight);
+    const auto interval = weight / std::max<std::uint32_t>(samples, 1);
+    return hole <= interval / 2 && span.samples <= std::numeric_limits<std::uint32_t>::max() - samples;
+}
+
+}  // namespace
+
+struct Profile::Index {
+    tsl::robin_map<std::uint64_t, std::size_t, MixHash> weight_of;  // (thread, stack) -> weights_
+    std::vector<std::size_t> last_span;                             // thread -> spans_, or kNone
+};
+
+Profile::Profile(std::shared_ptr<StackTable> stacks, bool keep_spans)
+    : stacks_(std::move(stacks)), index_(std::make_unique<Index>()), keep_spans_(keep_spans) {
+    check(stacks_ != nullptr, "a profile without a stack table");
+}
+
+Profile::~Profile() = default;
+
+ThreadIndex Profile::add_thread(ProfiledThread thread) {
+    threads_.push_back(std::move(thread));
+    index_->last_span.push_back(kNone);
+    return static_cast<ThreadIndex>(threads_.size() - 1);
+}
+
+void Profile::add(ThreadIndex thread, StackId stack, std::uint32_t samples, std::chrono::nanoseconds weight,
+                  std::chrono::nanoseconds when) {
+    check(thread < threads_.size(), "a sample of a thread that was not added");
+    const auto [entry, is_new] = index_->weight_of.try_emplace(pair(thread, raw(stack)), weights_.size());
+    if (is_new) weights_.push_back(Weight{thread, stack, 0, {}});
+    Weight& sum = weights_[entry->second];
+    sum.samples += samples;
+    sum.time += weight;
+    total_samples_ += samples;
+    if (!keep_spans_) return;
+
+    const auto begin = std::max(when - weight, std::chrono::nanoseconds{0});
+    std::size_t& last = index_->last_span[thread];
+    if (last != kNone && spans_[last].stack == stack && continues(spans_[last], samples, weight, begin)) {
+        spans_[last].samples += samples;
+        spans_[last].weight += weight;
+        return;
+    }
+    last = spans_.size();
+    spans_.push_back(Span{stack, thread, samples, weight, begin});
+}
+
+}  // namespace pyprof
