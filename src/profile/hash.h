@@ -4,6 +4,8 @@
 // so each id is spread over all 64 bits first. Not meant to resist an adversary.
 #pragma once
 
+#include <pyprof/frame.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -24,6 +26,14 @@ constexpr std::uint64_t pair(std::uint32_t high, std::uint32_t low) {
 
 struct MixHash {
     std::size_t operator()(std::uint64_t value) const { return mix(value); }
+};
+
+struct FrameHash {
+    std::size_t operator()(const Frame& frame) const {
+        const auto kind_and_line =
+            pair(static_cast<std::uint32_t>(frame.kind), static_cast<std::uint32_t>(frame.line));
+        return mix(pair(raw(frame.name), raw(frame.file)) + mix(kind_and_line));
+    }
 };
 
 }  // namespace pyprof

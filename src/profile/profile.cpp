@@ -13,19 +13,12 @@
 #include <utility>
 
 #include "profile/hash.h"
+#include "profile/spans.h"
 
 namespace pyprof {
 namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-
-// The sample follows the span without a hole. Ticks carry jitter, so half an interval is no hole.
-bool continues(const Profile::Span& span, std::uint32_t samples, std::chrono::nanoseconds weight,
-               std::chrono::nanoseconds begin) {
-    const auto hole = begin - (span.begin + span.weight);
-    const auto interval = weight / std::max<std::uint32_t>(samples, 1);
-    return hole <= interval / 2 && span.samples <= std::numeric_limits<std::uint32_t>::max() - samples;
-}
 
 }  // namespace
 
@@ -58,15 +51,14 @@ void Profile::add(ThreadIndex thread, StackId stack, std::uint32_t samples, std:
     total_samples_ += samples;
     if (!keep_spans_) return;
 
-    const auto begin = std::max(when - weight, std::chrono::nanoseconds{0});
+    const Span span{stack, thread, samples, weight, std::max(when - weight, std::chrono::nanoseconds{0})};
     std::size_t& last = index_->last_span[thread];
-    if (last != kNone && spans_[last].stack == stack && continues(spans_[last], samples, weight, begin)) {
-        spans_[last].samples += samples;
-        spans_[last].weight += weight;
+    if (last != kNone && spans_[last].stack == stack && follows(spans_[last], span)) {
+        join(spans_[last], span);
         return;
     }
     last = spans_.size();
-    spans_.push_back(Span{stack, thread, samples, weight, begin});
+    spans_.push_back(span);
 }
 
 }  // namespace pyprof

@@ -28,14 +28,6 @@ struct NodeEqual {
     }
 };
 
-struct FrameHash {
-    std::size_t operator()(const Frame& frame) const {
-        const auto kind_and_line =
-            pair(static_cast<std::uint32_t>(frame.kind), static_cast<std::uint32_t>(frame.line));
-        return mix(pair(raw(frame.name), raw(frame.file)) + mix(kind_and_line));
-    }
-};
-
 struct Path {
     explicit Path(PathId parent_path) : parent(parent_path) {}
     PathId parent;

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes a profile ready to be written: ids become text, paths short, and a stack whose path was never
+// proved becomes [unproved] -> leaf, because only its leaf is known to be real. It never invents or
+// drops a sample: the sum of the weights stays what was recorded.
+#include <pyprof/error.h>
+#include <pyprof/profile.h>
+
+#include <fmt/format.h>
+#include <tsl/robin_map.h>
+
+#include <limits>
+#include <utility>
+
+#include "profile/hash.h"
+#include "profile/source_path.h"
+#include "profile/spans.h"
+
+namespace pyprof {
+namespace {
+
+constexpr std::uint32_t kRootNode = 0;
+constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+class Resolver {
+public:
+    Resolver(const Profile& profile, const ResolveOptions& options)
+        : profile_(profile), stacks_(profile.stacks()), options_(options) {
+        result_.facts = profile.facts;
+        result_.figures = profile.figures;
+        result_.threads = profile.threads();
+        result_.nodes.push_back({});
+        for (const ProfiledThread& thread : result_.threads) thread_roots_.push_back(thread_root(thread));
+    }
+
+    ResolvedProfile run() {
+        for (const Profile::Weight& weight : profile_.weights()) add(weight);
+        std::vector<std::size_t> last_span(result_.threads.size(), kNone);
+        for (const Profile::Span& span : profile_.spans()) add(span, last_span);
+        return std::move(result_);
+    }
+
+private:
+    void add(const Profile::Weight& weight) {
+        const bool proved = is_proved(weight.stack);  // asked once: the writer may be proving it now
+        const std::uint32_t node = node_of(weight.thread, weight.stack, proved);
+        if (!proved) result_.figures.truncated += weight.samples;
+        result_.total_samples += weight.samples;
+        const auto [entry, is_new] =
+            weight_of_.try_emplace(pair(weight.thread, node), result_.weights.size());
+        if (is_new) {
+            result_.weights.push_back({weight.thread, node, weight.samples, weight.time});
+            return;
+        }
+        result_.weights[entry->second].samples += weight.samples;
+        result_.weights[entry->second].time += weight.time;
+    }
+
+    void add(const Profile::Span& span, std::vector<std::size_t>& last_span) {
+        const std::uint32_t node = node_of(span.thread, span.stack, is_proved(span.stack));
+        const ResolvedProfile::Span next{span.thread, node, span.samples, span.weight, span.begin};
+        std::size_t& last = last_span[span.thread];
+        if (last != kNone && result_.spans[last].node == node && follows(result_.spans[last], next)) {
+            join(result_.spans[last], next);
+            return;
+        }
+        last = result_.spans.size();
+        result_.spans.push_back(next);
+    }
+
+    [[nodiscard]] bool is_proved(StackId stack) const { return stacks_.is_proved(stacks_.node(stack).path); }
+
+    std::uint32_t node_of(ThreadIndex thread, StackId stack, bool proved) {
+        const std::uint32_t root = thread_roots_[thread];
+        return proved ? proved_node(root, stack) : unproved_node(root, stack);
+    }
+
+    // Climbs until a known node, then comes back down; a loop, since stacks can be 10,000 frames deep.
+    std::uint32_t proved_node(std::uint32_t root, StackId stack) {
+        std::uint32_t node = root;
+        climbed_.clear();
+        for (; stack != kRootStack; stack = stacks_.node(stack).parent) {
+            const auto known = proved_nodes_.find(pair(root, raw(stack)));
+            if (known != proved_nodes_.end()) {
+                node = known->second;
+                break;
+            }
+            climbed_.push_back(stack);
+        }
+        for (auto each = climbed_.rbegin(); each != climbed_.rend(); ++each) {
+            node = child(node, frame_of(stacks_.node(*each).frame));
+            proved_nodes_.emplace(pair(root, raw(*each)), node);
+        }
+        return node;
+    }
+
+    // The leaf is real: the thread stood there. A marker on top ([gc]) keeps the frame that it stands on.
+    std::uint32_t unproved_node(std::uint32_t root, StackId stack) {
+        climbed_.clear();
+        for (; stack != kRootStack; stack = stacks_.node(stack).parent) {
+            climbed_.push_back(stack);
+            if (stacks_.frame(stacks_.node(stack).frame).kind == FrameKind::kPython) break;
+        }
+        std::uint32_t node = child(root, marker("[unproved]"));
+        for (auto each = climbed_.rbegin(); each != climbed_.rend(); ++each) {
+            node = child(node, frame_of(stacks_.node(*each).frame));
+        }
+        return node;
+    }
+
+    std::uint32_t thread_root(const ProfiledThread& thread) {
+        if (!result_.facts.with_threads) return kRootNode;
+        const std::string name = thread.name.empty() ? std::to_string(thread.native_id) : thread.name;
+        return child(kRootNode, marker(fmt::format("[thread {}]", name)));
+    }
+
+    std::uint32_t child(std::uint32_t parent, std::uint32_t frame) {
+        const auto [entry, is_new] =
+            children_.try_emplace(pair(parent, frame), static_cast<std::uint32_t>(result_.nodes.size()));
+        if (is_new) result_.nodes.push_back({parent, frame});
+        return entry->second;
+    }
+
+    std::uint32_t marker(const std::string& name) {
+        const auto [entry, is_new] =
+            markers_.try_emplace(name, static_cast<std::uint32_t>(result_.frames.size()));
+        if (is_new) result_.frames.push_back({FrameKind::kMarker, name, {}, {}, 0});
+        return entry->second;
+    }
+
+    std::uint32_t frame_of(FrameId id) {
+        Frame frame = stacks_.frame(id);
+        if (!result_.facts.with_lines) frame.line = 0;
+        if (frame.kind == FrameKind::kMarker && frame.file == kNoString) {
+            return marker(std::string(stacks_.string(frame.name)));
+        }
+        const auto [entry, is_new] =
+            frames_.try_emplace(frame, static_cast<std::uint32_t>(result_.frames.size()));
+        if (is_new) result_.frames.push_back(as_text(frame));
+        return entry->second;
+    }
+
+    [[nodiscard]] ResolvedProfile::Frame as_text(const Frame& frame) const {
+        const std::string_view file = stacks_.string(frame.file);
+        const std::string_view shown =
+            options_.full_filenames ? file : shorten(file, result_.facts.working_directory).short_path;
+        return {frame.kind, std::string(stacks_.string(frame.name)), std::string(shown), std::string(file),
+                frame.line};
+    }
+
+    const Profile& profile_;
+    const StackTable& stacks_;
+    const ResolveOptions& options_;
+    ResolvedProfile result_;
+    std::vector<std::uint32_t> thread_roots_;
+    std::vector<StackId> climbed_;  // kept for its memory
+    tsl::robin_map<Frame, std::uint32_t, FrameHash> frames_;
+    tsl::robin_map<std::string, std::uint32_t> markers_;
+    tsl::robin_map<std::uint64_t, std::uint32_t, MixHash> children_;      // (parent, frame)
+    tsl::robin_map<std::uint64_t, std::uint32_t, MixHash> proved_nodes_;  // (thread's root, stack)
+    tsl::robin_map<std::uint64_t, std::size_t, MixHash> weight_of_;       // (thread, node)
+};
+
+}  // namespace
+
+ResolvedProfile resolve(const Profile& profile, const ResolveOptions& options) {
+    return Resolver(profile, options).run();
+}
+
+std::string label_of(const ResolvedProfile::Frame& frame) {
+    if (frame.file.empty()) return frame.name;
+    if (frame.line > 0) return fmt::format("{} ({}:{})", frame.name, frame.file, frame.line);
+    return fmt::format("{} ({})", frame.name, frame.file);
+}
+
+}  // namespace pyprof
