@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The target's peace: nothing written, no signal, no stop, and its own speed."""
+import json
+import re
+import shutil
+import statistics
+import subprocess
+
+import pytest
+
+import harness
+from harness import Program, record
+
+
+def test_target_keeps_its_speed(python, tmp_path):
+    with Program(python, "speed.py") as program:
+        before = [program.report() for _ in range(10)]
+        recorder = subprocess.Popen(
+            [harness.PYPROF, "record", "--pid", str(program.pid), "-d", "2", "-r", "1000", "-f", "collapsed",
+             "-o", str(tmp_path / "out.txt")],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        seen, during = set(), []
+        while recorder.poll() is None:
+            seen |= set(program.thread_states().values())
+            seen.add("tracer " + program.status("TracerPid"))
+            during.append(program.report())
+        assert recorder.returncode == 0
+        after = [program.report() for _ in range(3)]
+        states = set(program.thread_states().values())
+        program.finish()
+    assert not (seen | states) & set("tT")
+    assert seen & {"tracer 0"} and len([word for word in seen if word.startswith("tracer")]) == 1
+    # Steps for each second of the target's own processor time: other work on the machine cancels out.
+    speed = [statistics.median(line["steps"] / line["cpu"] for line in lines) for lines in (before, during)]
+    assert speed[1] > 0.6 * speed[0]
+    assert len(after) == 3
+
+
+@pytest.mark.parametrize("command", ["record", "dump"])
+def test_forbidden_system_calls(python, tmp_path, command):
+    """By strace: what would write to the target, signal it or (for a record) stop it is never called."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    trace = tmp_path / "trace"
+    calls = "trace=process_vm_writev,ptrace,kill,tkill,tgkill,rt_sigqueueinfo,pidfd_send_signal,openat,pwrite64"
+    arguments = ["record", "-d", "0.5", "-o", "/dev/null", "-f", "collapsed"] if command == "record" else ["dump"]
+    with Program(python, "split.py", 60) as program:
+        program.ready()
+        result = harness.pyprof(
+            *arguments, "--pid", program.pid, prefix=["strace", "-f", "-qq", "-o", str(trace), "-e", calls])
+        assert result.code == 0, result.err
+        text = trace.read_text(errors="replace")
+    assert "openat(" in text
+    assert not re.search(r"process_vm_writev|sigqueueinfo|pidfd_send_signal|PTRACE_(POKE|SET(?!OPTIONS)|KILL|ATTACH)",
+                         text)
+    assert not re.search(r"\b(kill|tkill|tgkill)\(", text)
+    # openat of /proc/PID/mem for writing.
+    assert not re.search(r"openat\([^)]*/mem\"[^)]*O_(RDWR|WRONLY)", text)
+    if command == "record":
+        assert "ptrace(" not in text
+
+
+def test_target_that_ends(python, tmp_path):
+    """Its end ends the recording normally, with everything until then."""
+    with Program(python, "split.py", 1) as program:
+        recording = record(program.ready().pid, tmp_path, 30, 200, "-F")
+        program.finish()
+    assert recording.stats["elapsed_s"] < 10
+    assert recording.profile.with_leaf("slow") > 10
+
+
+def test_target_that_is_killed(python, tmp_path):
+    with Program(python, "split.py", 60) as program:
+        program.ready()
+        recorder = subprocess.Popen(
+            [harness.PYPROF, "record", "--pid", str(program.pid), "-d", "60", "-f", "collapsed", "-o",
+             str(tmp_path / "out.txt"), "--stats", str(tmp_path / "stats.json")],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        # The output is opened before the sampling begins.
+        harness.wait_until(lambda: any(tmp_path.iterdir()))
+        for _ in range(3):
+            harness.dump(program.pid)
+        program.process.kill()
+        assert recorder.wait(timeout=harness.PATIENCE) in (0, harness.EXIT_NO_SAMPLES)
+    json.loads((tmp_path / "stats.json").read_text())
