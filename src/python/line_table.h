@@ -34,6 +34,9 @@ private:
         std::int32_t line = kNoLine;
     };
     void append(std::int32_t begin, std::int32_t line);
+    void decode_lnotab(std::span<const std::byte> table, std::int32_t bound);
+    void decode_linetable(std::span<const std::byte> table, std::int32_t bound);
+    void decode_locations(std::span<const std::byte> table, std::int32_t bound);
 
     std::int32_t first_line_ = kNoLine;
     std::int32_t end_ = 0;  // one past the last index that the table speaks of
