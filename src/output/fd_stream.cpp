@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// write(2) with all its short results; EINTR is retried, any other error ends the stream.
+#include "output/fd_stream.h"
+
+#include <unistd.h>
+#include <cerrno>
+
+namespace pyprof {
+
+constexpr std::size_t kBufferBytes = 64 * 1024;
+
+FdBuffer::FdBuffer(int fd) : fd_(fd), buffer_(kBufferBytes) {
+    setp(buffer_.data(), buffer_.data() + buffer_.size());
+}
+
+int FdBuffer::sync() {
+    const char* next = pbase();
+    while (error_ == 0 && next < pptr()) {
+        const ssize_t written = ::write(fd_, next, static_cast<std::size_t>(pptr() - next));
+        if (written >= 0) {
+            next += written;
+        } else if (errno != EINTR) {
+            error_ = errno;
+        }
+    }
+    setp(buffer_.data(), buffer_.data() + buffer_.size());
+    return error_ == 0 ? 0 : -1;
+}
+
+FdBuffer::int_type FdBuffer::overflow(int_type character) {
+    if (sync() != 0) return traits_type::eof();
+    if (!traits_type::eq_int_type(character, traits_type::eof())) {
+        *pptr() = traits_type::to_char_type(character);
+        pbump(1);
+    }
+    return traits_type::not_eof(character);
+}
+
+}  // namespace pyprof
