@@ -241,6 +241,7 @@ struct Layout {
     struct Long {  // up to 3.11 ob_size and ob_digit; from 3.12 on lv_tag and ob_digit
         Offset tag = kAbsent;
         Offset digits = kAbsent;
+        bool tagged = false;  // sign in bits 0 and 1, count from bit 3 on; else a count whose sign is the value's
     } integer;
 
     // Bytes from an object back to its managed dict pointer, 3.11 on (16, 24 or 8); kAbsent: none.

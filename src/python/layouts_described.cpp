@@ -184,7 +184,7 @@ void fill_objects(Layout& layout, const Described& of, const Rest& rest) {
                    .values_data = 8,
                    .keys_kind = DictKeysKind::kTypedEntries};
     layout.module.dict = header;
-    layout.integer = {.tag = of("long_object.lv_tag"), .digits = of("long_object.ob_digit")};
+    layout.integer = {.tag = of("long_object.lv_tag"), .digits = of("long_object.ob_digit"), .tagged = true};
     // MANAGED_DICT_OFFSET: before the object stand the weak references, the dict and, with a GIL, two words for the collector.
     layout.managed_dict_back = layout.free_threaded ? 8 : 24;
     layout.instance_values = InstanceValues::kInline;

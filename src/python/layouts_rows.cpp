@@ -200,6 +200,7 @@ constexpr Layout row_3_12() {
     row.type.cached_keys = 880;
     row.unicode.ascii_data = 40;
     row.unicode.compact_data = 56;
+    row.integer.tagged = true;
     row.instance_values = InstanceValues::kTaggedPointer;
     return row;
 }
