@@ -8,6 +8,7 @@
 #include <pyprof/address.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -35,6 +36,12 @@ struct ReadOutcome {
     ReadFault fault = ReadFault::kNone;
 };
 
+// What reading has cost so far. Both stay 0 where nothing is read from a process (snapshots, tests).
+struct ReadCounters {
+    std::uint64_t calls = 0;  // process_vm_readv
+    std::uint64_t bytes = 0;
+};
+
 class Memory {
 public:
     virtual ~Memory() = default;
@@ -42,6 +49,8 @@ public:
     // Fills the ranges in their order: range k is copied before range k+1, each in ascending order of
     // addresses. An empty list is complete at once.
     [[nodiscard]] virtual ReadOutcome read(std::span<const ReadRange> ranges) = 0;
+
+    [[nodiscard]] virtual ReadCounters counters() const { return {}; }
 };
 
 // Whole or not at all (the buffer may still be partly written on failure).

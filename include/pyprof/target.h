@@ -114,6 +114,8 @@ public:
     virtual void forget_thread(pid_t tid) = 0;
 
     [[nodiscard]] virtual bool has_ended() = 0;
+    // Processes below this one, nearest first and at most some hundred; for messages only.
+    [[nodiscard]] virtual std::vector<ProcessFacts> read_descendants() { return {}; }
     // Stops every thread. Short by contract: copy, then destroy the Stop.
     [[nodiscard]] virtual Result<std::unique_ptr<Stop>> stop() = 0;
 };

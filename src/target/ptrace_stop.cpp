@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PTRACE_SEIZE and PTRACE_INTERRUPT (ptrace(2)): unlike PTRACE_ATTACH they send no signal and keep a
+// group stop as it was. A thread may report another stop than the one asked for: a signal that was on its
+// way (then it is stopped as well, and the signal goes with the detach) or the group stop that it was in.
+//
+// Stops are read with WNOWAIT: waiting for one in earnest clears the pending signal in the kernel
+// (wait_task_stopped in kernel/exit.c), and it would be lost if we died before the detach.
+#include "target/ptrace_stop.h"
+
+#include "base/clock.h"
+
+#include <sched.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+namespace pyprof {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+// Threads of one process stop within some 50 us each unless they wait for a disk or a vfork child.
+constexpr nanoseconds kProcessPatience = milliseconds(1000);
+constexpr nanoseconds kDetachPatience = milliseconds(200);
+// Each pass finds the threads that were born during the one before it; stopped threads bear none.
+constexpr int kMostPasses = 64;
+
+// Yields while a stop is likely near, then sleeps in growing steps.
+class Pause {
+public:
+    explicit Pause(nanoseconds patience) : deadline_(monotonic_now() + patience) {}
+    // False when the time is up.
+    bool take() {
+        if (monotonic_now() >= deadline_) return false;
+        if (++count_ <= 200) {
+            sched_yield();
+            return true;
+        }
+        const timespec nap{0, std::min(20'000L << std::min((count_ - 200) / 16, 6L), 1'000'000L)};
+        nanosleep(&nap, nullptr);
+        return true;
+    }
+
+private:
+    nanoseconds deadline_;
+    long count_ = 0;
+};
+
+long call_ptrace(int request, pid_t tid, unsigned long data) {
+    return ::ptrace(static_cast<__ptrace_request>(request), tid, nullptr, data);
+}
+
+}  // namespace
+
+tl::expected<TracedThread, int> TracedThread::seize(const TracedProcess& process, pid_t tid) {
+    if (call_ptrace(PTRACE_SEIZE, tid, 0) != 0) return tl::unexpected<int>(errno);
+    TracedThread thread(tid, process.is_our_child && tid == process.pid);
+    if (call_ptrace(PTRACE_INTERRUPT, tid, 0) != 0) thread.poll();  // ESRCH: it has just ended
+    return thread;
+}
+
+TracedThread::TracedThread(TracedThread&& other) noexcept
+    : tid_(other.tid_),
+      leaves_end_(other.leaves_end_),
+      state_(std::exchange(other.state_, State::kGone)),
+      signal_(other.signal_) {}
+
+TracedThread& TracedThread::operator=(TracedThread&& other) noexcept {
+    if (this == &other) return *this;
+    detach();
+    tid_ = other.tid_;
+    leaves_end_ = other.leaves_end_;
+    state_ = std::exchange(other.state_, State::kGone);
+    signal_ = other.signal_;
+    return *this;
+}
+
+void TracedThread::poll() {
+    siginfo_t info{};
+    constexpr int kOptions = WSTOPPED | WEXITED | WNOHANG | __WALL | __WNOTHREAD;
+    if (::waitid(P_PID, static_cast<id_t>(tid_), &info, kOptions | WNOWAIT) != 0) {
+        if (errno != EINTR)
+            state_ = State::kGone;  // ECHILD: no longer ours, an exec by another thread took it
+        return;
+    }
+    if (info.si_pid == 0) return;  // nothing yet
+    if (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
+        // si_status is signal | event << 8; an event stop carries no signal of the target's.
+        signal_ = (info.si_status >> 8) == 0 ? info.si_status & 0x7f : 0;
+        state_ = State::kStopped;
+        return;
+    }
+    state_ = State::kGone;
+    // An ended tracee stays a zombie until its tracer has collected it.
+    if (!leaves_end_) ::waitid(P_PID, static_cast<id_t>(tid_), &info, kOptions);
+}
+
+bool TracedThread::wait(nanoseconds patience) {
+    Pause pause(patience);
+    do {
+        if (state_ == State::kPending) poll();
+    } while (state_ == State::kPending && pause.take());
+    return state_ != State::kPending;
+}
+
+void TracedThread::detach() {
+    if (state_ == State::kPending) wait(kDetachPatience);
+    if (state_ == State::kStopped &&
+        call_ptrace(PTRACE_DETACH, tid_, static_cast<unsigned long>(signal_)) != 0) {
+        poll();  // ESRCH: killed while stopped
+    }
+    // Still pending: it can't be detached before it stops. The kernel lets it go when our thread ends.
+    state_ = State::kGone;
+}
+
+tl::expected<std::unique_ptr<ProcessStop>, int> ProcessStop::stop_all(const TracedProcess& process,
+                                                                      const Threads& threads) {
+    auto stop = std::unique_ptr<ProcessStop>(new ProcessStop);
+    std::vector<pid_t> seen;
+    const nanoseconds deadline = monotonic_now() + kProcessPatience;
+    for (int pass = 0; pass < kMostPasses; ++pass) {
+        const std::size_t before = stop->threads_.size();
+        for (const pid_t tid : threads.list()) {
+            if (std::find(seen.begin(), seen.end(), tid) != seen.end()) continue;
+            seen.push_back(tid);
+            auto thread = TracedThread::seize(process, tid);
+            if (thread) {
+                stop->threads_.push_back(std::move(*thread));
+            } else if (thread.error() != ESRCH && !threads.has_ended(tid)) {
+                return tl::unexpected<int>(thread.error());
+            }
+        }
+        if (stop->threads_.size() == before) break;
+        for (std::size_t i = before; i < stop->threads_.size(); ++i) {
+            stop->threads_[i].wait(std::max(deadline - monotonic_now(), nanoseconds(0)));
+        }
+    }
+    if (stop->threads_.empty()) return tl::unexpected<int>(ESRCH);
+    return stop;
+}
+
+std::size_t ProcessStop::unstopped() const {
+    return static_cast<std::size_t>(std::count_if(threads_.begin(), threads_.end(),
+                                                  [](const TracedThread& t) { return !t.is_stopped(); }));
+}
+
+bool ThreadStopper::stop(pid_t tid, nanoseconds patience) {
+    resume();
+    for (const TracedThread& thread : late_) {
+        if (thread.tid() == tid) return false;
+    }
+    auto thread = TracedThread::seize(process_, tid);
+    if (!thread) return false;
+    const bool is_settled = thread->wait(patience);
+    const bool is_stopped = thread->is_stopped();
+    if (is_stopped) {
+        held_.push_back(std::move(*thread));
+    } else if (!is_settled) {
+        late_.push_back(std::move(*thread));
+    }
+    return is_stopped;
+}
+
+void ThreadStopper::resume() {
+    held_.clear();
+}
+
+void ThreadStopper::release_late() {
+    // wait(0) looks once; what has stopped or gone is let go by its destructor.
+    late_.erase(std::remove_if(late_.begin(), late_.end(),
+                               [](TracedThread& thread) { return thread.wait(nanoseconds(0)); }),
+                late_.end());
+}
+
+}  // namespace pyprof

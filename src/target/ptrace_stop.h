@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stopping threads, the only place where ptrace is called. What is stopped runs again on every path: by
+// the destructors here, and by the kernel when we die (PTRACE_O_EXITKILL is never set). A signal that
+// arrives meanwhile is passed on, and a thread that was stopped by a signal before stays so.
+//
+// Ptrace belongs to a thread: whoever stops must also resume, on the same thread of ours.
+#pragma once
+
+#include <pyprof/error.h>
+#include <pyprof/target.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace pyprof {
+
+// Whose threads they are. The end of a process that we have started is left to whoever waits for it.
+struct TracedProcess {
+    pid_t pid = 0;
+    bool is_our_child = false;
+};
+
+// One thread under our ptrace: seized, interrupted, perhaps already stopped.
+class TracedThread {
+public:
+    // Seizes and interrupts without waiting; errno on failure.
+    static tl::expected<TracedThread, int> seize(const TracedProcess& process, pid_t tid);
+    ~TracedThread() { detach(); }
+    TracedThread(TracedThread&& other) noexcept;
+    TracedThread& operator=(TracedThread&& other) noexcept;
+    TracedThread(const TracedThread&) = delete;
+    TracedThread& operator=(const TracedThread&) = delete;
+
+    // True once it is stopped or gone; false when `patience` ran out: it sleeps in the kernel where it
+    // can't be disturbed, and stops as soon as it comes back.
+    bool wait(std::chrono::nanoseconds patience);
+    [[nodiscard]] bool is_stopped() const { return state_ == State::kStopped; }
+    [[nodiscard]] pid_t tid() const { return tid_; }
+    // Lets it run; one that has not stopped yet is waited for a moment, since only then can it be let go.
+    void detach();
+
+private:
+    enum class State { kPending, kStopped, kGone };
+    TracedThread(pid_t tid, bool leaves_end) : tid_(tid), leaves_end_(leaves_end) {}
+    void poll();
+
+    pid_t tid_ = 0;
+    bool leaves_end_ = false;
+    State state_ = State::kPending;
+    int signal_ = 0;  // to be passed on when it runs again
+};
+
+// Every thread of a process.
+class ProcessStop final : public Stop {
+public:
+    struct Threads {
+        std::function<std::vector<pid_t>()> list;
+        std::function<bool(pid_t)> has_ended;  // a zombie, which can't be seized and needs no stop
+    };
+
+    // Fails with the errno of the seizure that was refused; ESRCH when no thread is left. Nothing is left
+    // stopped then.
+    static tl::expected<std::unique_ptr<ProcessStop>, int> stop_all(const TracedProcess& process,
+                                                                    const Threads& threads);
+
+    // Threads that did not stop in time because they sleep in the kernel. They run no code of their
+    // own until the stop is over.
+    [[nodiscard]] std::size_t unstopped() const;
+
+private:
+    std::vector<TracedThread> threads_;
+};
+
+// Stops single threads for a moment, again and again. Each stop seizes and lets go: staying attached would
+// make every signal of the target wait for us, and saves only some 2 us of 50.
+class ThreadStopper {
+public:
+    explicit ThreadStopper(const TracedProcess& process) : process_(process) {}
+
+    // The thread is stopped until resume(). False: it is gone, can't be seized, or did not stop within
+    // `patience`; then it runs on.
+    [[nodiscard]] bool stop(pid_t tid, std::chrono::nanoseconds patience = std::chrono::milliseconds(5));
+    void resume();
+
+    // Lets go of threads that came to their stop too late. Call it at every tick while has_late().
+    void release_late();
+    [[nodiscard]] bool has_late() const { return !late_.empty(); }
+
+private:
+    TracedProcess process_;
+    std::vector<TracedThread> held_;  // none or one
+    std::vector<TracedThread> late_;
+};
+
+}  // namespace pyprof
