@@ -18,7 +18,7 @@
 namespace pyprof {
 
 constexpr std::size_t kMaxStringCharacters = 4096;
-constexpr std::size_t kMaxDictEntries = 1U << 20;
+constexpr std::size_t kMaxDictEntries = 1U << 18;
 
 // A str as UTF-8. Longer than `max_characters`: cut and ended with "…". Lone surrogates become their
 // three bytes, which are not valid UTF-8: whoever shows the text replaces them (StackTable does).
@@ -37,6 +37,10 @@ constexpr std::size_t kMaxDictEntries = 1U << 20;
 // An int whose value fits 64 bits: as two's complement; large pthread idents come out as they are.
 [[nodiscard]] std::optional<std::uint64_t> read_long(Memory& memory, const Layout& layout, Address object);
 
+// The same for many ints with few reads; one that can't be read or doesn't fit gives nothing.
+[[nodiscard]] std::vector<std::optional<std::uint64_t>> read_longs(Memory& memory, const Layout& layout,
+                                                                   const std::vector<Address>& objects);
+
 // ob_type, and the tp_name of an object's type ("_MainThread", "collections.OrderedDict").
 [[nodiscard]] std::optional<Address> read_type(Memory& memory, const Layout& layout, Address object);
 [[nodiscard]] std::optional<std::string> type_name(Memory& memory, const Layout& layout, Address type);
@@ -45,8 +49,8 @@ struct DictEntry {
     Address key{};
     Address value{};
 };
-// The entries in insertion order; deleted and empty ones are left out. `is_dict` is not checked: the
-// caller knows from where it took the pointer. Nothing where the tables make no sense.
+// The entries in their table's order; deleted and empty ones are left out. Whether it is a dict is not
+// checked: the caller knows where it took the pointer from. Nothing where the tables make no sense.
 [[nodiscard]] std::optional<std::vector<DictEntry>> read_dict(Memory& memory, const Layout& layout, Address dict,
                                                               std::size_t max_entries = kMaxDictEntries);
 

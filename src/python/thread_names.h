@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names that `threading` gives the threads of one interpreter, by pthread ident. They are copied out of
-// sys.modules["threading"]._active in one go and kept; a thread that is not in there is asked for again
-// after 1, 2, 4, ... further asks, so that threads unknown to `threading` cost next to nothing.
+// Names that `threading` gives the threads of one interpreter, by pthread ident: those that
+// sys.modules["threading"]._active holds. What was read is kept. A thread that is not in there is looked
+// for again after 1, 2, 4, ... further asks, so that threads unknown to `threading` cost next to nothing.
 #pragma once
 
 #include <pyprof/layout.h>
@@ -35,7 +35,10 @@ private:
         std::uint32_t asks_left = 0;  // until a miss is tried again
         std::uint32_t pause = 0;      // its last pause
     };
-    [[nodiscard]] std::optional<Address> find_active(Memory& memory);
+    enum class Which { kAll, kUnnamed };
+    bool read_names(Memory& memory, Which which);
+    [[nodiscard]] std::optional<Address> find_active(Memory& memory) const;
+    [[nodiscard]] std::optional<std::string> read_name(Memory& memory, Address thread) const;
 
     const Layout* layout_;
     Address interpreter_;
