@@ -29,24 +29,26 @@ def pytest_collection_modifyitems(items):
     order = {python.name: number for number, python in enumerate(harness.interpreters())}
 
     def interpreter(item):
-        python = getattr(item, "callspec", None) and item.callspec.params.get("python")
-        return order[python.name] if python else -1
+        python = item.callspec.params.get("python") if hasattr(item, "callspec") else None
+        return python.name if python else None
 
-    items.sort(key=interpreter)
+    items.sort(key=lambda item: order.get(interpreter(item), -1))
+    for item in items:
+        item.user_properties.append(("python", interpreter(item)))
+
+
+RANKS = ["skip", "pass", "FAIL"]
 
 
 def pytest_runtest_logreport(report):
-    if "[" not in report.nodeid:
+    """A scenario of several tests has the worst of their outcomes."""
+    python = dict(report.user_properties).get("python")
+    if python is None or not (report.failed or report.skipped or report.when == "call"):
         return
-    scenario, _, rest = report.nodeid.rpartition("::")[2].partition("[")
-    python = rest.rstrip("]").split("-in-")[0]
-    scenario = scenario[len("test_"):]
-    if report.failed:
-        outcomes[scenario][python] = "FAIL"
-    elif report.skipped:
-        outcomes[scenario].setdefault(python, "skip")
-    elif report.when == "call":
-        outcomes[scenario].setdefault(python, "pass")
+    scenario = report.nodeid.rpartition("::")[2].partition("[")[0][len("test_"):]
+    outcome = "FAIL" if report.failed else "skip" if report.skipped else "pass"
+    row = outcomes[scenario]
+    row[python] = max(row.get(python, "skip"), outcome, key=RANKS.index)
 
 
 @pytest.fixture
@@ -64,12 +66,11 @@ notes = []
 
 def pytest_terminal_summary(terminalreporter):
     names = [python.name for python in harness.interpreters()]
-    matrix = {scenario: row for scenario, row in outcomes.items() if set(row) & set(names)}
-    if matrix:
-        width = max(map(len, matrix))
+    if outcomes:
+        width = max(map(len, outcomes))
         terminalreporter.section("version x scenario")
         terminalreporter.write_line(" " * width + "".join("%10s" % name for name in names))
-        for scenario, row in matrix.items():
+        for scenario, row in outcomes.items():
             cells = "".join("%10s" % row.get(name, ".") for name in names)
             terminalreporter.write_line(scenario.ljust(width) + cells)
     if notes:

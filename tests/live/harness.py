@@ -83,11 +83,12 @@ def visible_programs(root):
 class Program:
     """A program of tests/programs under one interpreter; ends with the block that it was opened in."""
 
-    def __init__(self, python, name, *arguments, prefix=(), script=None):
-        command = [*prefix, *python.command, script or python.program(name), *map(str, arguments)]
+    def __init__(self, python, name, *arguments, prefix=()):
+        command = [*prefix, *python.command, python.program(name), *map(str, arguments)]
         environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd="/"
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd="/",
+            start_new_session=True,
         )
         self.pid = self.process.pid
         self.pending = b""
@@ -96,8 +97,13 @@ class Program:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.communicate()
+        # The whole session: a child of the program would hold the pipes open.
+        if self.process.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
+            self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def line(self, patience=PATIENCE):
         """The next line that the program prints."""
