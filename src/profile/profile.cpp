@@ -14,6 +14,7 @@
 
 #include "profile/hash.h"
 #include "profile/spans.h"
+#include "profile/utf8.h"
 
 namespace pyprof {
 namespace {
@@ -35,6 +36,7 @@ Profile::Profile(std::shared_ptr<StackTable> stacks, bool keep_spans)
 Profile::~Profile() = default;
 
 ThreadIndex Profile::add_thread(ProfiledThread thread) {
+    thread.name = to_valid_utf8(thread.name);  // foreign, and not interned like other names
     threads_.push_back(std::move(thread));
     index_->last_span.push_back(kNone);
     return static_cast<ThreadIndex>(threads_.size() - 1);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Family by origin, shade by a hash of the module's name.
+#include "output/palette.h"
+
+#include <cstdint>
+
+#include "profile/source_path.h"
+
+namespace pyprof {
+namespace {
+
+constexpr std::uint32_t kShades = 8;
+
+// FNV-1a, 32 bits: the same on every machine and for ever, which std::hash does not promise.
+std::uint32_t fnv1a(std::string_view text) {
+    std::uint32_t hash = 2166136261U;
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+    return hash;
+}
+
+char family_of(Origin origin) {
+    switch (origin) {
+        case Origin::kPackage:
+            return 'p';
+        case Origin::kStandard:
+            return 's';
+        case Origin::kProgram:
+            break;
+    }
+    return 'o';
+}
+
+}  // namespace
+
+std::string colour_class(const ResolvedProfile::Frame& frame, std::string_view working_directory) {
+    if (frame.kind == FrameKind::kMarker) return "m";
+    if (frame.kind == FrameKind::kNative) return "n";
+    const SourcePath source = shorten(frame.full_file, working_directory);
+    // A package or a part of the standard library is one module; of the program each file is.
+    std::string_view module = source.short_path;
+    if (source.origin != Origin::kProgram) module = module.substr(0, module.find('/'));
+    const std::uint32_t hash = fnv1a(module);
+    const std::uint32_t shade = (hash ^ hash >> 16) % kShades;
+    return family_of(source.origin) + std::to_string(shade);
+}
+
+}  // namespace pyprof

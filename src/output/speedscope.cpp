@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// speedscope's file format (its file-format-schema.json): frames once, and one sampled profile a thread,
+// each sample a list of frames from the root on and the time it stands for. The schema does not check
+// that samples and weights are equally many or that a frame exists; the viewer breaks when they are not.
+#include <fmt/format.h>
+#include <rapidjson/ostreamwrapper.h>
+#include <rapidjson/writer.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "output/describe.h"
+#include "output/writers.h"
+
+namespace pyprof {
+namespace {
+
+using Json = rapidjson::Writer<rapidjson::OStreamWrapper>;
+using std::chrono::nanoseconds;
+
+void key(Json& json, std::string_view name) {
+    json.Key(name.data(), static_cast<rapidjson::SizeType>(name.size()));
+}
+void text(Json& json, std::string_view value) {
+    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+}
+void text(Json& json, std::string_view name, std::string_view value) {
+    key(json, name);
+    text(json, value);
+}
+
+struct Sample {
+    std::uint32_t node = 0;  // 0: nothing was seen of the thread
+    nanoseconds weight{0};
+};
+
+struct Track {
+    ThreadIndex thread = 0;
+    std::uint64_t samples = 0;
+    std::vector<Sample> list;
+    nanoseconds length{0};
+
+    void append(std::uint32_t node, nanoseconds weight) {
+        list.push_back({node, weight});
+        length += weight;
+    }
+};
+
+// Spans in the order of time; what lies between two of them is an empty stack, so that the axis is true.
+void add_spans(const ResolvedProfile& profile, std::vector<Track>& tracks) {
+    for (const ResolvedProfile::Span& span : profile.spans) {
+        Track& track = tracks[span.thread];
+        if (span.begin > track.length) track.append(0, span.begin - track.length);
+        track.append(span.node, span.weight);
+        track.samples += span.samples;
+    }
+    for (Track& track : tracks) {
+        const nanoseconds elapsed = profile.figures.elapsed;
+        if (track.samples > 0 && elapsed > track.length) track.append(0, elapsed - track.length);
+    }
+}
+
+void add_weights(const ResolvedProfile& profile, std::vector<Track>& tracks) {
+    for (const ResolvedProfile::Weight& weight : profile.weights) {
+        Track& track = tracks[weight.thread];
+        track.append(weight.node, weight.time);
+        track.samples += weight.samples;
+    }
+}
+
+// Those with samples, the busiest first: viewers open the first, and people with hundreds of threads
+// can't find it else. Of equals the main thread goes first.
+std::vector<Track> make_tracks(const ResolvedProfile& profile) {
+    std::vector<Track> tracks(profile.threads.size());
+    for (ThreadIndex thread = 0; thread < tracks.size(); ++thread) tracks[thread].thread = thread;
+    profile.spans.empty() ? add_weights(profile, tracks) : add_spans(profile, tracks);
+    tracks.erase(std::remove_if(tracks.begin(), tracks.end(), [](const Track& t) { return t.samples == 0; }),
+                 tracks.end());
+    std::stable_sort(tracks.begin(), tracks.end(), [&](const Track& a, const Track& b) {
+        if (a.samples != b.samples) return a.samples > b.samples;
+        return profile.threads[a.thread].is_main && !profile.threads[b.thread].is_main;
+    });
+    return tracks;
+}
+
+void write_frames(Json& json, const ResolvedProfile& profile) {
+    key(json, "shared");
+    json.StartObject();
+    key(json, "frames");
+    json.StartArray();
+    for (const ResolvedProfile::Frame& frame : profile.frames) {
+        json.StartObject();
+        text(json, "name", frame.name);
+        if (!frame.file.empty()) text(json, "file", frame.file);
+        if (frame.line > 0) {
+            key(json, "line");
+            json.Int(frame.line);
+        }
+        json.EndObject();
+    }
+    json.EndArray();
+    json.EndObject();
+}
+
+void write_stack(Json& json, const ResolvedProfile& profile, std::uint32_t node,
+                 std::vector<std::uint32_t>& frames) {
+    frames.clear();
+    for (; node != 0; node = profile.nodes[node].parent) frames.push_back(profile.nodes[node].frame);
+    json.StartArray();
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) json.Uint(*frame);
+    json.EndArray();
+}
+
+void write_track(Json& json, const ResolvedProfile& profile, const std::string& name, const Track& track) {
+    json.StartObject();
+    text(json, "type", "sampled");
+    text(json, "name", name);
+    text(json, "unit", "nanoseconds");
+    key(json, "startValue");
+    json.Int64(0);
+    key(json, "endValue");
+    json.Int64(track.length.count());
+    key(json, "samples");
+    json.StartArray();
+    std::vector<std::uint32_t> frames;
+    for (const Sample& sample : track.list) write_stack(json, profile, sample.node, frames);
+    json.EndArray();
+    key(json, "weights");
+    json.StartArray();
+    for (const Sample& sample : track.list) json.Int64(sample.weight.count());
+    json.EndArray();
+    json.EndObject();
+}
+
+std::string track_name(const ProfiledThread& thread) {
+    if (thread.name.empty()) return fmt::format("thread {}", thread.native_id);
+    return fmt::format("{} (thread {})", thread.name, thread.native_id);
+}
+
+}  // namespace
+
+void write_speedscope(const ResolvedProfile& profile, const ExportOptions&, std::ostream& out) {
+    rapidjson::OStreamWrapper stream(out);
+    Json json(stream);
+    json.StartObject();
+    text(json, "$schema", "https://www.speedscope.app/file-format-schema.json");
+    text(json, "exporter", fmt::format("pyprof@{}", version()));
+    text(json, "name", fmt::format("{} (pid {})", command_text(profile.facts), profile.facts.pid));
+    key(json, "activeProfileIndex");
+    json.Int(0);
+    write_frames(json, profile);
+    key(json, "profiles");
+    json.StartArray();
+    const std::vector<Track> tracks = make_tracks(profile);
+    for (const Track& track : tracks)
+        write_track(json, profile, track_name(profile.threads[track.thread]), track);
+    // The viewer needs one profile to open the file at all.
+    if (tracks.empty()) write_track(json, profile, "no samples", Track{});
+    json.EndArray();
+    json.EndObject();
+    stream.Put('\n');
+    stream.Flush();
+}
+
+}  // namespace pyprof
