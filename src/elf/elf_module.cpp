@@ -4,13 +4,15 @@
 // are asked for one symbol.
 #include "elf/elf_module.h"
 
+#include "elf/hex.h"
+
 #include <fmt/format.h>
 
 #include <gelf.h>
 #include <libelf.h>
 #include <cstring>
-#include <iterator>
 #include <mutex>
+#include <span>
 
 namespace pyprof {
 namespace {
@@ -19,12 +21,6 @@ struct EndElf {
     void operator()(Elf* elf) const { elf_end(elf); }
 };
 using UniqueElf = std::unique_ptr<Elf, EndElf>;
-
-std::string hex_of(const unsigned char* bytes, std::size_t size) {
-    std::string text;
-    for (std::size_t i = 0; i < size; ++i) fmt::format_to(std::back_inserter(text), "{:02x}", bytes[i]);
-    return text;
-}
 
 class ElfModule final : public ModuleFile {
 public:
@@ -105,7 +101,7 @@ std::string ElfModule::build_id() {
             const auto* bytes = static_cast<const unsigned char*>(data->d_buf);
             const bool is_gnu = note.n_namesz == 4 && std::memcmp(bytes + name, "GNU", 4) == 0;
             if (is_gnu && note.n_type == NT_GNU_BUILD_ID && note.n_descsz <= kLongestId) {
-                return hex_of(bytes + id, note.n_descsz);
+                return hex_of(std::as_bytes(std::span(bytes + id, note.n_descsz)));
             }
         }
     }

@@ -5,6 +5,7 @@
 #include "target/live_target.h"
 
 #include "elf/elf_module.h"
+#include "elf/memory_module.h"
 #include "target/mapped_file.h"
 #include "target/permission_facts.h"
 #include "target/proc_files.h"
@@ -118,6 +119,9 @@ Result<std::vector<Mapping>> LiveTarget::read_mappings() {
 Result<std::unique_ptr<ModuleFile>> LiveTarget::open_module(const Mapping& mapping) {
     auto file = open_mapped_file(directory_.get(), mapping, memory_);
     if (file) return open_elf_module(std::move(*file), mapping.path);
+    if (mapping.file_offset == 0 && mapping.readable) {
+        if (auto module = open_memory_module(memory_, mapping.start, mapping.path)) return module;
+    }
     const char* reason =
         file.error() == ESTALE ? "another file stands there now" : std::strerror(file.error());
     return fail(ExitCode::kFailure, fmt::format("cannot open '{}': {}", mapping.path, reason));
