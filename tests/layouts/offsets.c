@@ -4,6 +4,10 @@
  * of every field of pyprof's Layout, one "name value" a line, -1 where the version has no such field.
  * It must never include anything of pyprof. See print_offsets.
  */
+#include <patchlevel.h>
+#if PY_MINOR_VERSION >= 15 && !defined(Py_GIL_DISABLED)
+#define _Py_TIER2 1 /* how Debian builds it; only the size of the interpreter state depends on it */
+#endif
 #include <Python.h>
 #include <frameobject.h>
 #include <stddef.h>
