@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/app.h"
+
+#include "base/parse.h"
+#include "base/text.h"
+#include "cli/commands.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <pyprof/exporter.h>
+
+#include <csignal>
+#include <cstdio>
+
+namespace pyprof {
+
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 no such process; 4 not permitted; 5 not Python;\n"
+    "6 no samples. With a launched program: its own status (128+N for signal N), or 125 when pyprof\n"
+    "itself failed, 126 when the program can't be executed, 127 when it is not found.";
+
+void print_error(const Error& error) {
+    fmt::print(stderr, "pyprof: {}\n", escape_control(error.message));
+    if (!error.hint.empty()) fmt::print(stderr, "hint: {}\n", escape_control(error.hint));
+}
+
+int usage_error(const std::string& message, const std::string& hint) {
+    print_error({ExitCode::kUsage, message, hint});
+    return static_cast<int>(ExitCode::kUsage);
+}
+
+std::string format_help() {
+    std::string text = "Format:";
+    for (const Format& format : formats()) text += fmt::format(" {}", format.name);
+    return text + " (default: from the output's ending, else flamegraph)";
+}
+
+struct Options {
+    RecordSettings record;
+    DumpSettings dump;
+    std::string rate = "100";
+    std::string duration;
+    long record_pid = 0;
+    long dump_pid = 0;
+    bool idle = false;
+    bool gil = false;
+};
+
+CLI::App* add_record(CLI::App& app, Options& options) {
+    CLI::App* record = app.add_subcommand("record", "Profile a Python program and write what was seen");
+    record->prefix_command();
+    record->add_option("-p,--pid", options.record_pid, "Process to profile")->group("Target");
+    record->add_option("-r,--rate", options.rate, "Samples a second: 100, 2.5, 10k, max")->group("Sampling")->capture_default_str();
+    record->add_option("-d,--duration", options.duration, "Wall time: 30, 30s, 2m (default: until Ctrl-C or the end)")->group("Sampling");
+    record->add_flag("--idle", options.idle, "Sleepers, GIL waiters and disk waits, too")->group("What to show");
+    record->add_flag("--gil", options.gil, "Only the thread that holds the GIL")->group("What to show");
+    record->add_flag("-t,--threads", options.record.per_thread, "A root frame per thread")->group("What to show");
+    record->add_flag("-F,--function", options.record.functions_only, "No line numbers")->group("What to show");
+    record->add_flag("--full-filenames", options.record.full_filenames, "Do not shorten file names")->group("What to show");
+    record->add_flag("--inverted", options.record.inverted, "Flame graph with the leaves at the root")->group("What to show");
+    record->add_option("-o,--output", options.record.output, "File to write, - for stdout (default: pyprof-NAME-PID-TIME.svg)")->group("Output");
+    record->add_option("-f,--format", options.record.format, format_help())->group("Output");
+    record->add_option("--stats", options.record.stats, "Write the run's own figures as JSON")->group("Output");
+    record->add_flag("-q,--quiet", options.record.quiet, "No progress and no closing line")->group("Output");
+    record->footer(std::string("Examples:\n"
+                               "  pyprof record --pid 123 -o out.svg\n"
+                               "  pyprof record -o out.svg -- python3 app.py --flag\n"
+                               "  pyprof record --pid 123 -d 30s -r 200 -f speedscope -o p.speedscope.json\n"
+                               "  pyprof record --pid 123 --idle -t -f collapsed -o -\n\n") +
+                   kExitCodes);
+    return record;
+}
+
+CLI::App* add_dump(CLI::App& app, Options& options) {
+    CLI::App* dump = app.add_subcommand("dump", "Print the stack of every thread, leaf first");
+    dump->add_option("-p,--pid", options.dump_pid, "Process to look at")->group("Target");
+    dump->add_option("--replay", options.dump.replay, "Read a snapshot instead of a process")->group("Target");
+    dump->add_flag("--json", options.dump.json, "One JSON object")->group("Output");
+    dump->add_flag("--full-filenames", options.dump.full_filenames, "Do not shorten file names")->group("Output");
+    dump->add_option("--snapshot", options.dump.snapshot, "Also record every byte that was read into this file")->group("Output");
+    dump->add_flag("--nonblocking", options.dump.nonblocking, "Do not stop the process for the copy")->group("Sampling");
+    dump->footer(std::string("Examples:\n  pyprof dump --pid 123\n  pyprof dump --pid 123 --json | jq '.threads[].name'\n\n") +
+                 kExitCodes);
+    return dump;
+}
+
+Result<pid_t> checked_pid(long pid) {
+    if (pid <= 0 || pid > 1L << 22) {
+        return fail(ExitCode::kUsage, fmt::format("{} is no process id", pid), "give the number that `ps` shows");
+    }
+    return static_cast<pid_t>(pid);
+}
+
+Result<int> start_record(Options& options, const CLI::App& record, std::vector<std::string> command) {
+    RecordSettings& settings = options.record;
+    if (command.empty()) command = record.remaining();
+    settings.command = std::move(command);
+    const bool has_pid = record.count("--pid") > 0;
+    if (has_pid == !settings.command.empty()) {
+        return fail(ExitCode::kUsage, has_pid ? "both --pid and a program to start" : "nothing to profile",
+                    "use `pyprof record --pid N` or `pyprof record -- python3 app.py`");
+    }
+    if (has_pid) {
+        const auto pid = checked_pid(options.record_pid);
+        if (!pid) return tl::unexpected(pid.error());
+        settings.pid = *pid;
+    }
+    const auto rate = parse_rate(options.rate);
+    if (!rate) return tl::unexpected(rate.error());
+    settings.rate_hz = *rate;
+    if (!options.duration.empty()) {
+        const auto duration = parse_duration(options.duration);
+        if (!duration) return tl::unexpected(duration.error());
+        settings.duration = *duration;
+    }
+    if (options.idle && options.gil) return fail(ExitCode::kUsage, "both --idle and --gil", "use one of them");
+    if (options.idle) settings.which = WhichThreads::kAll;
+    if (options.gil) settings.which = WhichThreads::kGilHolder;
+    return run_record(settings);
+}
+
+Result<int> start_dump(Options& options, const CLI::App& dump) {
+    if (options.dump.replay.empty()) {
+        if (dump.count("--pid") == 0) return fail(ExitCode::kUsage, "no process given", "use `pyprof dump --pid N`");
+        const auto pid = checked_pid(options.dump_pid);
+        if (!pid) return tl::unexpected(pid.error());
+        options.dump.pid = *pid;
+    }
+    return run_dump(options.dump);
+}
+
+}  // namespace
+
+int run_app(int argc, char** argv) {
+    std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is an EPIPE, which the outputs handle
+    CLI::App app("A sampling profiler for running Python programs. It reads their memory and changes nothing in them.", "pyprof");
+    app.set_version_flag("--version", std::string("pyprof ") + PYPROF_VERSION);
+    app.require_subcommand(1);
+    app.footer(kExitCodes);
+    Options options;
+    CLI::App* record = add_record(app, options);
+    CLI::App* dump = add_dump(app, options);
+
+    // What follows `--` is the program to start, whatever it looks like.
+    std::vector<std::string> arguments(argv + 1, argv + argc);
+    const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+    std::vector<std::string> command;
+    if (separator != arguments.end()) command.assign(separator + 1, arguments.end());
+    arguments.erase(separator, arguments.end());
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    try {
+        app.parse(std::move(arguments));
+    } catch (const CLI::CallForHelp&) {
+        fmt::print("{}", app.help());
+        return 0;
+    } catch (const CLI::CallForVersion&) {
+        fmt::print("pyprof {}\n", PYPROF_VERSION);
+        return 0;
+    } catch (const CLI::ParseError& error) {
+        return usage_error(error.what(), "`pyprof --help` and `pyprof record --help` show the usage");
+    }
+    const Result<int> result = record->parsed() ? start_record(options, *record, std::move(command)) : start_dump(options, *dump);
+    if (result) return *result;
+    print_error(result.error());
+    return static_cast<int>(result.error().code);
+}
+
+}  // namespace pyprof

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands and what each can be told. A command returns the exit code of the program; an Error is
+// printed by the caller.
+#pragma once
+
+#include <pyprof/error.h>
+
+#include "sample/sampler.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace pyprof {
+
+struct RecordSettings {
+    std::optional<pid_t> pid;
+    std::vector<std::string> command;  // to launch; empty with a pid
+    std::string output;                // empty: a name of its own in the working directory
+    std::string format;                // empty: from the output's ending
+    std::string stats;                 // file for the run's figures, empty: none
+    double rate_hz = 100;
+    std::optional<std::chrono::nanoseconds> duration;
+    WhichThreads which = WhichThreads::kRunning;
+    bool per_thread = false;
+    bool functions_only = false;
+    bool full_filenames = false;
+    bool inverted = false;
+    bool quiet = false;
+};
+Result<int> run_record(const RecordSettings& settings);
+
+struct DumpSettings {
+    pid_t pid = 0;
+    bool json = false;
+    bool nonblocking = false;
+    bool full_filenames = false;
+    std::string snapshot;  // file to record every read into
+    std::string replay;    // snapshot to read instead of a process
+};
+Result<int> run_dump(const DumpSettings& settings);
+
+}  // namespace pyprof

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run_report.h"
+
+#include "base/text.h"
+
+#include <fmt/format.h>
+#include <rapidjson/ostreamwrapper.h>
+#include <rapidjson/prettywriter.h>
+
+#include <cstdio>
+#include <ostream>
+#include <unistd.h>
+
+namespace pyprof {
+
+namespace {
+
+double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+double share(std::uint64_t part, std::uint64_t whole) {
+    return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+}  // namespace
+
+Progress::Progress(bool wanted) : is_on_(wanted && ::isatty(STDERR_FILENO) == 1) {}
+
+void Progress::show(const RunFigures& figures) {
+    if (!is_on_) return;
+    fmt::print(stderr, "\r\x1b[K{:.1f} s, {} samples, {:.1f}/s, {} truncated, {} refused, {} late", seconds(figures.elapsed),
+               figures.samples + figures.reused, reached_rate(figures), figures.truncated, figures.refused, figures.late);
+    std::fflush(stderr);
+    is_shown_ = true;
+}
+
+void Progress::clear() {
+    if (!is_shown_) return;
+    fmt::print(stderr, "\r\x1b[K");
+    std::fflush(stderr);
+    is_shown_ = false;
+}
+
+double reached_rate(const RunFigures& figures) {
+    const double elapsed = seconds(figures.elapsed);
+    return elapsed > 0 ? static_cast<double>(figures.busiest_thread_samples) / elapsed : 0;
+}
+
+std::string closing_line(const ResolvedProfile& profile, const std::string& output) {
+    const RunFigures& f = profile.figures;
+    const double elapsed = seconds(f.elapsed);
+    std::string text = fmt::format(
+        "pyprof: {}: {} samples of {} threads in {:.1f} s ({:.1f}/s for the busiest), {} distinct stacks", escape_control(output),
+        profile.total_samples, profile.facts.which_threads, elapsed, reached_rate(f), profile.weights.size());
+    if (f.truncated > 0) text += fmt::format(", {} truncated ({:.2f} %)", f.truncated, share(f.truncated, profile.total_samples));
+    if (f.refused > 0) text += fmt::format(", {} refused", f.refused);
+    if (f.late > 0) text += fmt::format(", {} late ({:.1f} % of all ticks)", f.late, share(f.late, f.late + f.ticks));
+    if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
+    if (f.errors > 0) text += fmt::format(", {} read errors", f.errors);
+    if (elapsed > 0) text += fmt::format("; pyprof used {:.1f} % of a processor", 100 * seconds(f.profiler_cpu) / elapsed);
+    return text;
+}
+
+void write_stats(const ResolvedProfile& profile, std::ostream& out) {
+    const RunFigures& f = profile.figures;
+    rapidjson::OStreamWrapper stream(out);
+    rapidjson::PrettyWriter<rapidjson::OStreamWrapper> writer(stream);
+    writer.SetIndent(' ', 2);
+    const auto count = [&](const char* key, std::uint64_t value) {
+        writer.Key(key);
+        writer.Uint64(value);
+    };
+    const auto real = [&](const char* key, double value) {
+        writer.Key(key);
+        writer.Double(value);
+    };
+    writer.StartObject();
+    writer.Key("schema");
+    writer.Int(1);
+    count("ticks", f.ticks);
+    count("samples", f.samples);
+    count("reused", f.reused);
+    count("truncated", f.truncated);
+    count("refused", f.refused);
+    count("late", f.late);
+    count("errors", f.errors);
+    count("lost", f.lost);
+    count("stops", f.stops);
+    real("stopped_s", seconds(f.stopped));
+    real("elapsed_s", seconds(f.elapsed));
+    real("rate_hz", reached_rate(f));
+    real("profiler_cpu_s", seconds(f.profiler_cpu));
+    count("remote_reads", f.remote_reads);
+    count("remote_bytes", f.remote_bytes);
+    count("distinct_stacks", profile.weights.size());
+    writer.EndObject();
+    out << '\n';
+}
+
+}  // namespace pyprof

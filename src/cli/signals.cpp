@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/signals.h"
+
+#include <pyprof/error.h>
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace pyprof {
+
+Signals::Signals() {
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&wanted, signal);
+    check(::pthread_sigmask(SIG_BLOCK, &wanted, &original_) == 0, "signals can't be blocked");
+    fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+    check(fd_.get() >= 0, "no signalfd");
+}
+
+Signals::~Signals() { ::pthread_sigmask(SIG_SETMASK, &original_, nullptr); }
+
+std::optional<int> Signals::take() {
+    signalfd_siginfo info{};
+    if (::read(fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return std::nullopt;
+    return static_cast<int>(info.ssi_signo);
+}
+
+}  // namespace pyprof

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Signals as something to wait for beside other things: they are blocked in every thread of ours from
+// the start and read from a descriptor, so that nothing is ever interrupted half-way.
+#pragma once
+
+#include "base/unique_fd.h"
+
+#include <csignal>
+#include <optional>
+
+namespace pyprof {
+
+class Signals {
+public:
+    // Blocks SIGINT, SIGTERM, SIGHUP and SIGUSR1; before any thread is made.
+    Signals();
+    ~Signals();
+    Signals(const Signals&) = delete;
+    Signals& operator=(const Signals&) = delete;
+
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    [[nodiscard]] std::optional<int> take();
+    // The mask as it was: what a launched program is to find.
+    [[nodiscard]] const sigset_t& original_mask() const { return original_; }
+
+private:
+    sigset_t original_{};
+    UniqueFd fd_;
+};
+
+}  // namespace pyprof

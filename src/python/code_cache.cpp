@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/code_cache.h"
+
+#include "python/objects.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pyprof {
+
+namespace {
+
+constexpr std::size_t kMaxNameCharacters = 1'000;
+constexpr std::size_t kMaxLineTableBytes = 1 << 20;
+constexpr std::uint32_t kMaxCodeUnits = 1 << 24;
+constexpr std::size_t kMaxThreadLocalCopies = 4'096;
+// Include/cpython/code.h: CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
+constexpr std::uint32_t kGeneratorFlags = 0x20 | 0x80 | 0x200;
+
+std::int32_t load_int(std::span<const std::byte> object, Offset offset) {
+    return load<std::int32_t>(object.data(), static_cast<std::size_t>(offset));
+}
+
+Address load_pointer(std::span<const std::byte> object, Offset offset) {
+    return Address{load<std::uint64_t>(object.data(), static_cast<std::size_t>(offset))};
+}
+
+}  // namespace
+
+std::size_t CodeCache::IdentityHash::operator()(const IdentityKey& key) const {
+    std::uint64_t mixed = (static_cast<std::uint64_t>(key.name) << 32) ^ key.file;
+    mixed ^= static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.first_line)) * 0x9E3779B97F4A7C15ULL;
+    mixed *= 0xBF58476D1CE4E5B9ULL;
+    return static_cast<std::size_t>(mixed ^ (mixed >> 29));
+}
+
+CodeCache::CodeCache(Memory& memory, const Layout& layout, StackTable& stacks)
+    : memory_(memory), layout_(layout), stacks_(stacks) {
+    const Layout::Code& code = layout.code;
+    // Everything that names a code object: its strings, first line, table and, where there is one, version.
+    Offset first = code.first_line;
+    Offset last = code.first_line + 4;
+    for (const Offset offset : {code.filename, code.name, code.qualname, code.line_table}) {
+        if (!has(offset)) continue;
+        first = std::min(first, offset);
+        last = std::max(last, offset + 8);
+    }
+    if (has(code.version)) {
+        first = std::min(first, code.version);
+        last = std::max(last, code.version + 4);
+    }
+    stamp_ = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last - first)};
+    check(stamp_.bytes <= Entry::kMaxStamp, "a code stamp longer than its store");
+    for (const Offset offset : {code.bytecode, code.flags, code.frame_size, code.tlbc, code.unit_count}) {
+        last = std::max(last, offset + 8);
+    }
+    object_bytes_ = static_cast<std::uint32_t>(last);
+}
+
+CodeIndex CodeCache::find(Address address) const {
+    const auto found = by_address_.find(raw(address));
+    return found == by_address_.end() ? kNoCode : found->second;
+}
+
+CodeIndex CodeCache::find_version(std::uint32_t version) const {
+    const auto found = by_version_.find(version);
+    return found == by_version_.end() ? kNoCode : found->second;
+}
+
+CodeIndex CodeCache::load_code(Address address) {
+    std::array<std::byte, 512> buffer;
+    check(object_bytes_ <= buffer.size(), "a code object larger than its buffer");
+    const std::span<std::byte> object(buffer.data(), object_bytes_);
+    if (!read_bytes(memory_, address, object)) return kNoCode;
+
+    Entry entry;
+    entry.address = address;
+    std::memcpy(entry.stamp.data(), object.data() + stamp_.begin, stamp_.bytes);
+    if (!read_details(entry, object)) return kNoCode;
+
+    // The details were read after the stamp: they belong together only if it still stands.
+    std::array<std::byte, Entry::kMaxStamp> again;
+    const std::span<std::byte> again_span(again.data(), stamp_.bytes);
+    if (!read_bytes(memory_, address + stamp_.begin, again_span) ||
+        std::memcmp(again.data(), entry.stamp.data(), stamp_.bytes) != 0) {
+        return kNoCode;
+    }
+
+    CodeIndex index = static_cast<CodeIndex>(entries_.size());
+    entry.is_alive = true;
+    entry.serial = next_serial_++;
+    if (free_.empty()) {
+        entries_.push_back(std::move(entry));
+    } else {
+        index = free_.back();
+        free_.pop_back();
+        entries_[index] = std::move(entry);
+    }
+    by_address_[raw(address)] = index;
+    if (entries_[index].version != 0) by_version_[entries_[index].version] = index;
+    return index;
+}
+
+bool CodeCache::read_details(Entry& entry, std::span<const std::byte> object) {
+    const Layout::Code& code = layout_.code;
+    const Address name_address = load_pointer(object, has(code.qualname) ? code.qualname : code.name);
+    const auto name = read_unicode(memory_, layout_, name_address, kMaxNameCharacters);
+    const auto file = read_unicode(memory_, layout_, load_pointer(object, code.filename), kMaxNameCharacters);
+    const auto table = read_bytes_object(memory_, layout_, load_pointer(object, code.line_table), kMaxLineTableBytes);
+    if (!name || !file || !table) return false;
+
+    if (has(code.unit_count)) {
+        const auto units = load<std::int64_t>(object.data(), static_cast<std::size_t>(code.unit_count));
+        if (units <= 0 || units > kMaxCodeUnits) return false;
+        entry.unit_count = static_cast<std::uint32_t>(units);
+        entry.bytecode = entry.address + static_cast<std::uint64_t>(code.bytecode);
+    } else {
+        const auto size = read_value<std::int64_t>(
+            memory_, load_pointer(object, code.bytecode) + static_cast<std::uint64_t>(layout_.bytes.size));
+        if (!size || *size <= 0 || *size > kMaxCodeUnits) return false;
+        const bool in_bytes = layout_.instruction_kind == InstructionKind::kByteIndex;
+        entry.unit_count = static_cast<std::uint32_t>(in_bytes ? *size : *size / 2);
+    }
+    entry.first_line = load_int(object, code.first_line);
+    if (has(code.flags)) {
+        entry.is_generator = (static_cast<std::uint32_t>(load_int(object, code.flags)) & kGeneratorFlags) != 0;
+    }
+    if (has(code.version)) entry.version = static_cast<std::uint32_t>(load_int(object, code.version));
+    entry.name = stacks_.intern_string(*name);
+    entry.file = stacks_.intern_string(*file);
+    entry.lines = LineTable::decode(*table, entry.first_line, layout_.line_table_kind,
+                                    static_cast<int>(entry.unit_count));
+    const IdentityKey key{raw(entry.name), raw(entry.file), entry.first_line};
+    entry.identity = identities_.try_emplace(key, static_cast<std::uint32_t>(identities_.size())).first->second;
+    if (has(code.tlbc)) read_thread_local_bytecode(entry);
+    return true;
+}
+
+// Include/internal/pycore_code.h: _PyCodeArray is a size followed by that many pointers to copies of the
+// bytecode; entry 0 is the code object's own.
+void CodeCache::read_thread_local_bytecode(Entry& entry) {
+    const auto array = read_pointer(memory_, entry.address + static_cast<std::uint64_t>(layout_.code.tlbc));
+    if (!array || *array == kNullAddress) return;
+    const auto size = read_value<std::uint64_t>(memory_, *array);
+    if (!size || *size > kMaxThreadLocalCopies) return;
+    std::vector<std::uint64_t> copies(static_cast<std::size_t>(*size));
+    if (!read_bytes(memory_, *array + 8, std::as_writable_bytes(std::span(copies)))) return;
+    entry.thread_local_bytecode.clear();
+    for (const std::uint64_t copy : copies) {
+        if (copy != 0) entry.thread_local_bytecode.push_back(Address{copy});
+    }
+}
+
+std::optional<std::int32_t> CodeCache::instruction_index(CodeIndex index, std::uint64_t raw_instruction) {
+    Entry& entry = entries_[index];
+    if (entry.bytecode == kNullAddress) {
+        const auto signed_index = static_cast<std::int64_t>(raw_instruction);
+        if (signed_index < -1 || signed_index >= static_cast<std::int64_t>(entry.unit_count)) return std::nullopt;
+        return static_cast<std::int32_t>(signed_index);
+    }
+    const auto within = [&](Address start) -> std::optional<std::int32_t> {
+        const auto bytes = static_cast<std::int64_t>(raw_instruction - raw(start));
+        if (bytes < -2 || bytes >= static_cast<std::int64_t>(entry.unit_count) * 2 || bytes % 2 != 0) {
+            return std::nullopt;
+        }
+        return static_cast<std::int32_t>(bytes / 2);
+    };
+    if (const auto found = within(entry.bytecode)) return found;
+    if (!has(layout_.code.tlbc)) return std::nullopt;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        for (const Address copy : entry.thread_local_bytecode) {
+            if (const auto found = within(copy)) return found;
+        }
+        if (attempt == 0) read_thread_local_bytecode(entry);  // a thread may have got its copy since
+    }
+    return std::nullopt;
+}
+
+std::int32_t CodeCache::line_at(CodeIndex index, std::int32_t instruction) const {
+    const std::int32_t line = entries_[index].lines.line_at(instruction);
+    return line < 0 ? 0 : line;
+}
+
+void CodeCache::verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& stale) {
+    constexpr std::size_t kBatch = 256;
+    std::vector<std::byte> bytes(std::min(used.size(), kBatch) * stamp_.bytes);
+    std::vector<ReadRange> ranges;
+    const std::size_t stale_before = stale.size();
+    for (std::size_t start = 0; start < used.size(); start += kBatch) {
+        const std::size_t count = std::min(kBatch, used.size() - start);
+        ranges.clear();
+        for (std::size_t i = 0; i < count; ++i) {
+            ranges.push_back({entries_[used[start + i]].address + stamp_.begin,
+                              std::span(bytes).subspan(i * stamp_.bytes, stamp_.bytes)});
+        }
+        std::size_t done = 0;
+        while (done < count) {
+            const ReadOutcome outcome = memory_.read(std::span(ranges).subspan(done));
+            for (std::size_t i = done; i < done + outcome.complete; ++i) {
+                if (std::memcmp(ranges[i].to.data(), entries_[used[start + i]].stamp.data(), stamp_.bytes) != 0) {
+                    stale.push_back(used[start + i]);
+                }
+            }
+            done += outcome.complete;
+            if (done < count) stale.push_back(used[start + done++]);
+        }
+    }
+    for (std::size_t i = stale_before; i < stale.size(); ++i) drop(stale[i]);
+}
+
+void CodeCache::drop(CodeIndex index) {
+    Entry& entry = entries_[index];
+    if (!entry.is_alive) return;
+    entry.is_alive = false;
+    const auto found = by_address_.find(raw(entry.address));
+    if (found != by_address_.end() && found->second == index) by_address_.erase(found);
+    if (entry.version != 0) by_version_.erase(entry.version);
+    entry.lines = LineTable();
+    retired_.push_back(index);
+}
+
+void CodeCache::reuse_retired() {
+    free_.insert(free_.end(), retired_.begin(), retired_.end());
+    retired_.clear();
+}
+
+}  // namespace pyprof

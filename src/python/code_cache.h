@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is known of the target's code objects. A code address may be freed and become another function,
+// so an entry carries a stamp: the bytes of the object that name it. The stamp is compared again
+// before any sample that used the entry is believed (sample/epoch.h), and an entry that fails is dropped.
+#pragma once
+
+#include <pyprof/error.h>
+#include <pyprof/layout.h>
+#include <pyprof/memory.h>
+#include <pyprof/profile.h>
+
+#include "python/line_table.h"
+
+#include <tsl/robin_map.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace pyprof {
+
+using CodeIndex = std::uint32_t;
+constexpr CodeIndex kNoCode = ~0U;
+
+class CodeCache {
+public:
+    struct Entry {
+        Address address{};
+        Address bytecode{};          // first code unit; null up to 3.10, where instructions are indices
+        std::uint32_t unit_count = 0;  // code units (bytes for 3.8 and 3.9)
+        std::uint32_t serial = 0;      // never given twice, unlike an index
+        std::uint32_t identity = 0;  // equal for equal name, file and first line: what a path is made of
+        std::uint32_t version = 0;   // co_version, 0 where there is none
+        std::int32_t first_line = 0;
+        StringId name = kNoString;
+        StringId file = kNoString;
+        std::uint32_t used_epoch = 0;     // sample/epoch.h: last epoch in which a sample went through it
+        std::uint64_t verified_generation = 0;  // code_object_generation at which its stamp held (3.14 on)
+        bool is_generator = false;   // generator, coroutine or asynchronous generator
+        bool is_alive = false;
+        LineTable lines;
+        std::vector<Address> thread_local_bytecode;  // free-threaded 3.14 on
+        static constexpr std::size_t kMaxStamp = 128;
+        std::array<std::byte, kMaxStamp> stamp{};
+    };
+
+    CodeCache(Memory& memory, const Layout& layout, StackTable& stacks);
+
+    // kNoCode when the address is not known.
+    [[nodiscard]] CodeIndex find(Address address) const;
+    // Reads the object; kNoCode when what stands there is no code object.
+    [[nodiscard]] CodeIndex load_code(Address address);
+    [[nodiscard]] const Entry& entry(CodeIndex index) const { return entries_[index]; }
+    [[nodiscard]] Entry& entry(CodeIndex index) { return entries_[index]; }
+
+    // Index of the instruction within the code (bytes on 3.8 and 3.9, else code units; -1 before the
+    // first), nullopt when it does not lie in this code: then frame and code do not belong together.
+    [[nodiscard]] std::optional<std::int32_t> instruction_index(CodeIndex index, std::uint64_t raw_instruction);
+    [[nodiscard]] std::int32_t line_at(CodeIndex index, std::int32_t instruction) const;
+
+    // Compares the stamps of `used` with the target's memory, in few calls. Entries that changed or
+    // vanished are dropped and appended to `stale`.
+    void verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& stale);
+    // Dropped indices are given out again only after this call: nobody may hold one any longer.
+    void reuse_retired();
+    // The code object with this co_version (3.12 on), kNoCode when none is known.
+    [[nodiscard]] CodeIndex find_version(std::uint32_t version) const;
+
+    [[nodiscard]] std::size_t size() const { return by_address_.size(); }
+
+private:
+    struct Stamp {
+        std::uint32_t begin = 0;
+        std::uint32_t bytes = 0;
+    };
+    void drop(CodeIndex index);
+    bool read_details(Entry& entry, std::span<const std::byte> object);
+    void read_thread_local_bytecode(Entry& entry);
+
+    Memory& memory_;
+    const Layout& layout_;
+    StackTable& stacks_;
+    Stamp stamp_;
+    std::uint32_t object_bytes_ = 0;
+    std::vector<Entry> entries_;
+    std::uint32_t next_serial_ = 0;
+    std::vector<CodeIndex> free_;
+    std::vector<CodeIndex> retired_;
+    tsl::robin_map<std::uint64_t, CodeIndex> by_address_;
+    tsl::robin_map<std::uint32_t, CodeIndex> by_version_;
+    struct IdentityKey {
+        std::uint32_t name, file;
+        std::int32_t first_line;
+        bool operator==(const IdentityKey&) const = default;
+    };
+    struct IdentityHash {
+        std::size_t operator()(const IdentityKey& key) const;
+    };
+    tsl::robin_map<IdentityKey, std::uint32_t, IdentityHash> identities_;
+};
+
+}  // namespace pyprof

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One frame as it lies in copied bytes, and the walk from a leaf to the root over such copies. Nothing
+// here reads the target: the caller says where the bytes of an address are. A walk is bounded and ends
+// with the reason why it ended; whether the chain was ever a real stack is for sample/ to decide.
+#pragma once
+
+#include <pyprof/error.h>
+#include <pyprof/layout.h>
+#include <pyprof/memory.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace pyprof {
+
+struct RawFrame {
+    Address address{};
+    Address code{};
+    std::uint64_t instruction = 0;  // as Layout::instruction_kind says
+    std::int64_t state = 0;         // stacktop, stackpointer or the executing flag: FrameShape::is_suspended
+    bool through_c = false;         // C code stands between this frame and its caller
+    bool of_generator = false;      // owned by a generator or coroutine object (3.11 on)
+
+    // The same frame at the same instruction, whatever its value stack does.
+    friend bool operator==(const RawFrame& a, const RawFrame& b) {
+        return a.address == b.address && a.code == b.code && a.instruction == b.instruction &&
+               a.through_c == b.through_c;
+    }
+};
+
+// What a frame copy must cover and where its fields lie in it; made once from a Layout.
+class FrameShape {
+public:
+    explicit FrameShape(const Layout& layout);
+
+    // A copy of a frame at address F covers [F + begin(), F + begin() + bytes()).
+    [[nodiscard]] std::uint32_t begin() const { return begin_; }
+    [[nodiscard]] std::uint32_t bytes() const { return bytes_; }
+    [[nodiscard]] bool on_data_stack() const { return on_data_stack_; }
+
+    struct Parsed {
+        RawFrame frame;
+        Address back{};
+        bool is_shim = false;     // entry frame on the C stack, no frame of the program (3.12 on)
+        bool is_valid = true;     // owner within its range, a code pointer that can be one
+        bool is_entry = false;    // C code called the eval loop for this frame (3.11)
+    };
+    [[nodiscard]] Parsed parse(const std::byte* copy, Address address) const;
+
+    // True for a frame whose own state says that it waits for the frame above it. Up to 3.10 every
+    // caller executes; 3.11 to 3.13 store the value stack's top on a call; 3.14 on its pointer.
+    [[nodiscard]] bool is_suspended(const RawFrame& frame) const;
+    // Popped frames lose code and caller at once (3.14 on): an intact frame is a live one.
+    [[nodiscard]] bool clears_popped_frames() const { return clears_popped_; }
+
+private:
+    std::uint32_t begin_ = 0;
+    std::uint32_t bytes_ = 0;
+    std::uint32_t back_ = 0;
+    std::uint32_t code_ = 0;
+    std::uint32_t instruction_ = 0;
+    std::uint32_t state_ = 0;
+    std::uint32_t owner_ = 0;
+    std::uint32_t is_entry_ = 0;
+    std::uint64_t pointer_mask_ = ~0ULL;
+    std::int32_t owner_generator_ = kAbsent;
+    std::int32_t owner_cstack_ = kAbsent;
+    std::int32_t owner_interpreter_ = kAbsent;
+    std::int32_t owner_last_ = kAbsent;
+    enum class State : std::uint8_t { kExecutingFlag, kFrameStateZero, kStackTop, kStackPointer } state_kind_;
+    bool instruction_is_int_ = false;
+    bool on_data_stack_ = false;
+    bool has_is_entry_ = false;
+    bool clears_popped_ = false;
+};
+
+enum class WalkEnd : std::uint8_t {
+    kRoot,        // the thread's outermost frame was reached
+    kUnreadable,  // the bytes of a frame could not be had
+    kInvalid,     // what stood there is no frame
+    kEndless,     // longer than any stack: a cycle
+    kGenerator,   // ended at a generator's frame, whose caller is gone
+};
+
+// Frames to keep of one stack; the middle of a longer one is cut (kCutMarker frames in sample/).
+constexpr std::size_t kMaxFrames = 20'000;
+// Steps after which a chain is taken for a cycle.
+constexpr std::size_t kMaxSteps = 400'000;
+
+struct WalkLimits {
+    Address base_frame{};   // 3.15: the sentinel that ends every thread's chain; null elsewhere
+    Address root_shim{};    // entry frame known to be the thread's first; null where not known
+};
+
+struct Walk {
+    std::vector<RawFrame> frames;  // leaf first
+    WalkEnd end = WalkEnd::kUnreadable;
+    std::vector<Address> off_stack;  // entry frames and generators' frames: not on the data stack
+    std::size_t steps = 0;
+};
+
+// `find(address)` returns the copy of the frame at `address` (FrameShape::begin() already applied) or
+// nullptr. Never fails; the reason to end is in walk.end.
+template <class Find>
+void walk_frames(const FrameShape& shape, Address leaf, const WalkLimits& limits, Find&& find, Walk& walk) {
+    walk.frames.clear();
+    walk.off_stack.clear();
+    walk.steps = 0;
+    Address address = leaf;
+    bool ends_in_c = false;
+    while (true) {
+        if (address == kNullAddress || address == limits.base_frame) break;
+        if (++walk.steps > kMaxSteps) {
+            walk.end = WalkEnd::kEndless;
+            return;
+        }
+        const std::byte* copy = find(address);
+        if (copy == nullptr) {
+            walk.end = WalkEnd::kUnreadable;
+            return;
+        }
+        const FrameShape::Parsed parsed = shape.parse(copy, address);
+        if (!parsed.is_valid || parsed.back == address) {
+            walk.end = WalkEnd::kInvalid;
+            return;
+        }
+        ends_in_c = parsed.is_shim;
+        if (parsed.is_shim || parsed.frame.of_generator) walk.off_stack.push_back(address);
+        if (parsed.is_shim) {
+            if (!walk.frames.empty()) walk.frames.back().through_c = true;
+        } else {
+            walk.frames.push_back(parsed.frame);
+        }
+        address = parsed.back;
+    }
+    // A generator's frame has no caller once it has yielded: such a chain ends, but not at the root.
+    const bool ended_in_generator = !walk.frames.empty() && walk.frames.back().of_generator && !ends_in_c;
+    walk.end = ended_in_generator ? WalkEnd::kGenerator : WalkEnd::kRoot;
+}
+
+}  // namespace pyprof

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/python_process.h"
+
+#include "python/find_runtime.h"
+#include "python/layouts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace pyprof {
+
+namespace {
+
+// nptl/descr.h of glibc on x86-64: `tid` stands here since 2.x of long ago; learned anew where it does not.
+constexpr std::uint32_t kGlibcTidOffset = 0x2d0;
+constexpr std::size_t kPthreadSearchBytes = 2'048;
+
+}  // namespace
+
+Result<PythonProcess> PythonProcess::attach(Target& target) {
+    auto found = find_runtime(target);
+    if (!found) return tl::unexpected(found.error());
+    if (!found->is_initialised) {
+        return fail(ExitCode::kNotPython, "the Python interpreter has not started yet", "try again in a moment");
+    }
+
+    std::array<std::byte, kDebugOffsetsBytes> start{};
+    std::size_t readable = start.size();
+    while (readable > 0 && !read_bytes(target.memory(), found->runtime, std::span(start).first(readable))) readable /= 2;
+    auto layout = layout_for(version_from_hex(found->version_hex), std::span(start).first(readable));
+    if (!layout) return tl::unexpected(layout.error());
+
+    PythonProcess process;
+    process.layout_ = *layout;
+    process.runtime_ = found->runtime;
+    process.how_found_ = found->how;
+    if (found->version_hex != 0 && !layout->from_debug_offsets) {
+        process.layout_.version = version_from_hex(found->version_hex);
+    }
+    return process;
+}
+
+std::string PythonProcess::version_text() const {
+    std::string text = to_string(layout_.version);
+    if (layout_.free_threaded) text += " free-threaded";
+    return text;
+}
+
+ThreadList PythonProcess::read_threads(Target& target) const {
+    return read_thread_list(target.memory(), layout_, runtime_);
+}
+
+pid_t PythonProcess::tid_of(Target& target, const ThreadState& thread) {
+    pid_t in_namespace = static_cast<pid_t>(thread.native_thread_id);
+    if (!has(layout_.thread.native_thread_id)) {
+        if (pthread_tid_offset_ == 0 && thread.is_main) learn_pthread_offset(target, thread.pthread);
+        in_namespace = read_tid_of_pthread(target, thread.pthread);
+    }
+    if (in_namespace <= 0) return 0;
+    auto known = tids_.find(static_cast<std::uint64_t>(in_namespace));
+    if (known == tids_.end()) {
+        const auto threads = target.read_threads();
+        if (!threads) return 0;
+        tids_.clear();
+        for (const ThreadId& id : *threads) tids_[static_cast<std::uint64_t>(id.namespace_tid)] = id.tid;
+        known = tids_.find(static_cast<std::uint64_t>(in_namespace));
+    }
+    return known == tids_.end() ? 0 : known->second;
+}
+
+pid_t PythonProcess::read_tid_of_pthread(Target& target, std::uint64_t pthread) {
+    const std::uint32_t offset = pthread_tid_offset_ == 0 ? kGlibcTidOffset : pthread_tid_offset_;
+    return read_value<std::int32_t>(target.memory(), Address{pthread} + offset).value_or(0);
+}
+
+// The main thread's tid is the pid: where glibc's offset does not hold it, the first place that does is
+// taken (musl keeps it elsewhere).
+void PythonProcess::learn_pthread_offset(Target& target, std::uint64_t main_pthread) {
+    const auto threads = target.read_threads();
+    if (!threads) return;
+    const auto main = std::find_if(threads->begin(), threads->end(),
+                                   [&](const ThreadId& id) { return id.tid == target.pid(); });
+    if (main == threads->end()) return;
+    const auto holds_tid = [&](std::uint32_t offset) {
+        return read_value<std::int32_t>(target.memory(), Address{main_pthread} + offset).value_or(0) ==
+               main->namespace_tid;
+    };
+    if (holds_tid(kGlibcTidOffset)) {
+        pthread_tid_offset_ = kGlibcTidOffset;
+        return;
+    }
+    for (std::uint32_t offset = 0; offset < kPthreadSearchBytes; offset += 4) {
+        if (!holds_tid(offset)) continue;
+        pthread_tid_offset_ = offset;
+        return;
+    }
+}
+
+}  // namespace pyprof

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sample/dump.h"
+
+#include "python/code_cache.h"
+#include "python/thread_names.h"
+#include "sample/stack_builder.h"
+#include "sample/thread_reader.h"
+#include "target/syscall_names.h"
+
+#include <sys/syscall.h>
+
+#include <algorithm>
+
+namespace pyprof {
+
+namespace {
+
+// Without a stop a stack is read again until two copies agree; a thread that never holds still for so
+// many tries is shown as [unproved] over its leaf.
+constexpr int kTriesWithoutStop = 50;
+
+class Dumper {
+public:
+    Dumper(Target& target, PythonProcess& process, const DumpOptions& options)
+        : target_(target),
+          memory_(target.memory()),
+          process_(process),
+          layout_(process.layout()),
+          shape_(layout_),
+          options_(options),
+          codes_(memory_, layout_, stacks_),
+          builder_(codes_, stacks_, options.with_lines) {}
+
+    Result<Dump> run();
+
+private:
+    struct Seen {
+        ThreadState state;
+        pid_t tid = 0;
+        Activity activity;
+        std::string name;
+    };
+    std::vector<Seen> look_at_threads(Dump& dump);
+    DumpThread read_thread(const Seen& seen);
+    void append_frames(StackId stack, std::vector<DumpFrame>& frames) const;
+    bool read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Status& status);
+    const GilFacts& gil_of(Address interpreter);
+    [[nodiscard]] ThreadCondition condition_of(const Activity& activity, const GilFacts& gil, bool holds) const;
+
+    Target& target_;
+    Memory& memory_;
+    PythonProcess& process_;
+    const Layout& layout_;
+    FrameShape shape_;
+    DumpOptions options_;
+    StackTable stacks_;
+    CodeCache codes_;
+    StackBuilder builder_;
+    std::vector<std::pair<Address, GilFacts>> gils_;
+};
+
+// What needs no stop is done before it: names, and what the kernel says (a stopped thread is blocked).
+std::vector<Dumper::Seen> Dumper::look_at_threads(Dump& dump) {
+    const ThreadList list = process_.read_threads(target_);
+    dump.broken_lists = list.broken_lists;
+    std::vector<std::pair<Address, ThreadNames>> names;
+    for (const InterpreterState& state : list.interpreters) names.emplace_back(state.address, ThreadNames(layout_, state.address));
+    std::vector<Seen> threads;
+    for (const ThreadState& state : list.threads) {
+        Seen seen;
+        seen.state = state;
+        seen.tid = process_.tid_of(target_, state);
+        for (auto& [address, of_interpreter] : names) {
+            if (address != state.interpreter) continue;
+            if (const std::string* name = of_interpreter.find(memory_, state.pthread)) seen.name = *name;
+        }
+        if (seen.name.empty() && seen.tid != 0) seen.name = target_.read_thread_name(seen.tid);
+        threads.push_back(std::move(seen));
+    }
+    std::reverse(threads.begin(), threads.end());  // lists are newest first
+    for (Seen& seen : threads) {
+        if (seen.tid != 0) seen.activity = target_.read_activity(seen.tid);
+    }
+    return threads;
+}
+
+const GilFacts& Dumper::gil_of(Address interpreter) {
+    for (const auto& [address, facts] : gils_) {
+        if (address == interpreter) return facts;
+    }
+    gils_.emplace_back(interpreter, read_gil_facts(memory_, layout_, process_.runtime(), interpreter));
+    return gils_.back().second;
+}
+
+ThreadCondition Dumper::condition_of(const Activity& activity, const GilFacts& gil, bool holds) const {
+    if (activity.kind == Activity::Kind::kUnknown || activity.kind == Activity::Kind::kGone) {
+        return ThreadCondition::kUnknown;
+    }
+    const bool running = activity.kind == Activity::Kind::kRunning;
+    if (gil.is_collecting && (holds || (!gil.has_gil && running))) return ThreadCondition::kGc;
+    if (running) return ThreadCondition::kRunning;
+    const bool waits_for_gil = activity.syscall == SYS_futex &&
+                               is_within(Address{activity.arguments[0]}, gil.gil_begin, gil.gil_end);
+    if (!waits_for_gil) return ThreadCondition::kIdle;
+    return holds ? ThreadCondition::kRunning : ThreadCondition::kGilWait;  // it got it since it was looked at
+}
+
+// One read and walk; with a sandwich true only when both copies agree in everything.
+bool Dumper::read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Status& status) {
+    std::vector<ReadRange> ranges;
+    reader.plan(ranges, sandwich);
+    std::vector<std::uint8_t> filled(ranges.size(), 0);
+    std::size_t done = 0;
+    while (done < ranges.size()) {
+        const ReadOutcome outcome = memory_.read(std::span(ranges).subspan(done));
+        std::fill_n(filled.begin() + static_cast<std::ptrdiff_t>(done), outcome.complete, std::uint8_t{1});
+        done += outcome.complete + 1;
+        if (outcome.fault == ReadFault::kGone || outcome.fault == ReadFault::kDenied) break;
+    }
+    status = reader.take(memory_, filled);
+    if (status != ThreadReader::Status::kOk) return true;
+    if (!sandwich) return true;
+    return reader.walk().end == WalkEnd::kRoot && reader.walk_before().end == WalkEnd::kRoot &&
+           reader.walk().frames == reader.walk_before().frames;
+}
+
+DumpThread Dumper::read_thread(const Seen& seen) {
+    DumpThread thread;
+    thread.native_id = static_cast<std::uint64_t>(seen.tid);
+    thread.name = seen.name;
+    if (seen.activity.kind == Activity::Kind::kBlocked && seen.activity.syscall >= 0) {
+        thread.syscall = syscall_name(seen.activity.syscall);
+    }
+    ThreadReader reader(layout_, shape_, seen.state.address);
+    reader.set_identity(seen.state.interpreter, seen.state.pthread);
+    ThreadReader::Status status{};
+    bool holds_still = read_stack(reader, false, status);
+    for (int i = 0; options_.nonblocking && i < kTriesWithoutStop; ++i) {
+        holds_still = read_stack(reader, true, status);
+        if (holds_still) break;
+    }
+    const GilFacts& gil = gil_of(seen.state.interpreter);
+    if (status == ThreadReader::Status::kGone) return thread;
+    const bool holds = thread_holds_gil(layout_, gil, seen.state.address, reader.thread_bytes());
+    if (gil.has_gil && layout_.gil_kind != GilKind::kNone) thread.holds_gil = holds;
+    thread.condition = condition_of(seen.activity, gil, holds);
+    if (status == ThreadReader::Status::kNoFrame) return thread;
+
+    StackBuilder::Chain chain;
+    const Walk& walk = reader.walk();
+    const bool complete = builder_.build(walk, chain) != StackBuilder::Built::kTorn && walk.end == WalkEnd::kRoot;
+    if (complete && holds_still) {
+        append_frames(builder_.stack_of(chain), thread.frames);
+    } else {
+        append_frames(builder_.unproved(walk.frames.empty() ? nullptr : &walk.frames.front()), thread.frames);
+    }
+    if (thread.condition == ThreadCondition::kGc) {
+        thread.frames.insert(thread.frames.begin(), DumpFrame{FrameKind::kMarker, "[gc]", "", 0});
+    }
+    return thread;
+}
+
+void Dumper::append_frames(StackId stack, std::vector<DumpFrame>& frames) const {
+    while (stack != kRootStack) {
+        const StackTable::Node& node = stacks_.node(stack);
+        const Frame& frame = stacks_.frame(node.frame);
+        frames.push_back({frame.kind, std::string(stacks_.string(frame.name)), std::string(stacks_.string(frame.file)),
+                          frame.line});
+        stack = node.parent;
+    }
+}
+
+Result<Dump> Dumper::run() {
+    Dump dump;
+    auto facts = target_.read_facts();
+    if (!facts) return tl::unexpected(facts.error());
+    dump.process = std::move(*facts);
+    dump.python = process_.version_text();
+    const std::vector<Seen> threads = look_at_threads(dump);
+    {
+        std::unique_ptr<Stop> stop;
+        if (!options_.nonblocking) {
+            auto stopped = target_.stop();
+            if (!stopped) return tl::unexpected(stopped.error());
+            stop = std::move(*stopped);
+        }
+        for (const Seen& seen : threads) dump.threads.push_back(read_thread(seen));
+    }
+    return dump;
+}
+
+}  // namespace
+
+std::string_view name_of(ThreadCondition condition) {
+    switch (condition) {
+        case ThreadCondition::kRunning:
+            return "running";
+        case ThreadCondition::kIdle:
+            return "idle";
+        case ThreadCondition::kGilWait:
+            return "gil-wait";
+        case ThreadCondition::kGc:
+            return "gc";
+        case ThreadCondition::kUnknown:
+            break;
+    }
+    return "unknown";
+}
+
+Result<Dump> take_dump(Target& target, PythonProcess& process, const DumpOptions& options) {
+    return Dumper(target, process, options).run();
+}
+
+}  // namespace pyprof

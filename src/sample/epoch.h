@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples wait here until the names that they went through are known to have been right. An epoch is a
+// short run of samples; at its end the stamps of all code objects used in it are compared with the
+// target once more. What held is committed; a sample through code that changed meanwhile keeps its
+// weight under [unproved] and loses its names. After a change, epochs are one tick long, and double
+// while all is well: a target that makes and drops code all the time is checked at every sample.
+#pragma once
+
+#include <pyprof/profile.h>
+
+#include "sample/stack_builder.h"
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+namespace pyprof {
+
+// One run of equal samples of a thread.
+struct SampleRecord {
+    StackId stack{};
+    ThreadIndex thread = 0;
+    std::uint32_t samples = 0;
+    std::chrono::nanoseconds weight{0};
+    std::chrono::nanoseconds when{0};  // of the first, since the start
+};
+
+class Epoch {
+public:
+    Epoch(CodeCache& codes, StackTable& stacks, StackBuilder& builder);
+
+    // Notes that a sample went through all codes of `chain`.
+    void mark_used(StackBuilder::Chain& chain);
+    void add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
+             std::chrono::nanoseconds when);
+    void tick() { ++ticks_; }
+    // True when it is time to end the epoch.
+    [[nodiscard]] bool is_due(std::chrono::nanoseconds now) const;
+
+    // `generation`: the target's code_object_generation now; without one (up to 3.13) every used stamp
+    // is compared. Returns the records to commit; valid until the next call.
+    struct Result {
+        std::vector<SampleRecord> records;
+        std::uint64_t demoted = 0;  // samples whose names no longer held
+        bool has_stale = false;     // code entries were dropped: who holds one must let go of it
+    };
+    const Result& end(std::chrono::nanoseconds now, const std::uint64_t* generation);
+
+private:
+    struct Pending {
+        SampleRecord record;
+        PathId path;
+    };
+    [[nodiscard]] bool went_through(PathId path, const std::vector<std::uint32_t>& identities) const;
+
+    static constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(50);
+    static constexpr std::uint32_t kLongestTicks = 32;
+    static constexpr std::size_t kMaxPending = 1U << 14;
+
+    CodeCache& codes_;
+    StackTable& stacks_;
+    StackBuilder& builder_;
+    std::vector<Pending> pending_;
+    std::vector<CodeIndex> used_;
+    std::vector<CodeIndex> to_verify_;
+    std::vector<CodeIndex> stale_;
+    Result result_;
+    std::uint32_t number_ = 1;
+    std::uint32_t ticks_ = 0;
+    std::uint32_t wanted_ticks_ = 1;
+    std::chrono::nanoseconds began_{0};
+};
+
+}  // namespace pyprof

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sample/pacer.h"
+
+#include "base/clock.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+namespace pyprof {
+
+namespace {
+
+// Long sleeps are cut so that a request to stop is seen soon.
+constexpr std::chrono::milliseconds kLongestSleep{50};
+
+void sleep_until(std::chrono::nanoseconds deadline) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline);
+    timespec until{};
+    until.tv_sec = seconds.count();
+    until.tv_nsec = (deadline - seconds).count();
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);  // a signal only wakes it early
+}
+
+}  // namespace
+
+Pacer::Pacer(double rate_hz, Nanoseconds start, std::uint64_t seed)
+    : period_ns_(rate_hz > 0 ? 1e9 / rate_hz : 0), start_(start), last_(start), random_state_(seed | 1) {}
+
+// xorshift64*: quick, and far more even than a jitter needs.
+double Pacer::random_fraction() {
+    random_state_ ^= random_state_ >> 12;
+    random_state_ ^= random_state_ << 25;
+    random_state_ ^= random_state_ >> 27;
+    return static_cast<double>((random_state_ * 0x2545F4914F6CDD1DULL) >> 11) * 0x1.0p-53;
+}
+
+Pacer::Plan Pacer::plan(Nanoseconds now) {
+    Plan plan;
+    if (period_ns_ == 0) {
+        plan.deadline = now;
+        plan.weight = std::max(now - last_, Nanoseconds{0});
+        last_ = now;
+        return plan;
+    }
+    const double elapsed = std::max(0.0, static_cast<double>((now - start_).count()));
+    const auto current = static_cast<std::uint64_t>(elapsed / period_ns_);
+    const std::uint64_t period = std::max(next_period_, current);
+    plan.late = period - next_period_;
+    const double moment = (static_cast<double>(period) + random_fraction()) * period_ns_;
+    plan.deadline = start_ + Nanoseconds{static_cast<std::int64_t>(moment)};
+    plan.weight = Nanoseconds{static_cast<std::int64_t>(period_ns_ * static_cast<double>(plan.late + 1))};
+    next_period_ = period + 1;
+    return plan;
+}
+
+Pacer::Tick Pacer::wait(const std::atomic<bool>& stop) {
+    Nanoseconds now = monotonic_now();
+    const Plan chosen = plan(now);
+    while (now < chosen.deadline && !stop.load(std::memory_order_relaxed)) {
+        sleep_until(std::min(chosen.deadline, now + kLongestSleep));
+        now = monotonic_now();
+    }
+    return {now, chosen.weight, chosen.late};
+}
+
+}  // namespace pyprof

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When to sample. Time is cut into periods of equal length and one moment is drawn at random within
+// each: the mean rate is kept exactly, and a program that works in step with the period is not misread.
+// A period that has passed is dropped and counted, never caught up with; the next sample stands for it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace pyprof {
+
+class Pacer {
+public:
+    using Nanoseconds = std::chrono::nanoseconds;
+    struct Tick {
+        Nanoseconds when{0};    // CLOCK_MONOTONIC
+        Nanoseconds weight{0};  // the time this tick stands for
+        std::uint64_t late = 0;   // periods dropped before it
+    };
+
+    // rate_hz 0: as fast as can be. `start` is the beginning of the first period.
+    Pacer(double rate_hz, Nanoseconds start, std::uint64_t seed);
+
+    // Sleeps until the next moment; wakes early (and the tick means nothing) when `stop` is set.
+    Tick wait(const std::atomic<bool>& stop);
+
+    // The decision alone, for tests: the moment to sleep until, given that it is `now`.
+    struct Plan {
+        Nanoseconds deadline{0};
+        Nanoseconds weight{0};
+        std::uint64_t late = 0;
+    };
+    Plan plan(Nanoseconds now);
+
+private:
+    double random_fraction();
+
+    double period_ns_ = 0;
+    Nanoseconds start_{0};
+    Nanoseconds last_{0};
+    std::uint64_t next_period_ = 0;
+    std::uint64_t random_state_;
+};
+
+}  // namespace pyprof

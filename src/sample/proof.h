@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When a path is known to have been real. The target runs on while it is read, so a chain can be put
+// together from two moments. A path (the chain of code objects from the root) is believed once it was
+// proved; the rule, its reasons and its limits are in docs/how-it-works.md.
+//
+// The proof: the frames are copied before and after the pointer to the leaf. A caller that is the same
+// in both copies, and whose own state says that it waits for the frame above it, was there at the moment
+// between. From the root, the frames for which this holds are a real path, and so is the first frame
+// above them when the last caller's inline cache names its function.
+#pragma once
+
+#include <pyprof/memory.h>
+
+#include "python/code_cache.h"
+#include "python/frames.h"
+#include "python/opcodes.h"
+#include "sample/stack_builder.h"
+#include "sample/thread_reader.h"
+
+#include <tsl/robin_map.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace pyprof {
+
+class PathProver {
+public:
+    PathProver(Memory& memory, const Layout& layout, const FrameShape& shape, CodeCache& codes, StackTable& stacks,
+               StackBuilder& builder);
+
+    // `chain` was built from the reader's walk. Proves what can be proved of it; true when its whole path is.
+    bool prove(ThreadReader& reader, const StackBuilder::Chain& chain);
+
+    [[nodiscard]] std::uint64_t proofs() const { return proofs_; }
+
+private:
+    struct Site {  // what the bytecode says at a caller's instruction
+        std::uint8_t opcode = 0;
+        std::uint32_t function_version = 0;
+    };
+    void read_sites(const Walk& after, std::size_t count);
+    [[nodiscard]] bool is_waiting(const RawFrame& before, const RawFrame& after, const Site& site) const;
+    bool enough_sightings(PathId path);
+
+    // A caller that waits in C code carries no mark of its own on 3.11 to 3.13: such a path must be seen
+    // this often before it is believed.
+    static constexpr std::uint8_t kSightingsThroughC = 3;
+    static constexpr std::size_t kMaxSightings = 1U << 16;
+
+    Memory& memory_;
+    const Layout& layout_;
+    const FrameShape& shape_;
+    CodeCache& codes_;
+    StackTable& stacks_;
+    StackBuilder& builder_;
+    const Opcodes* opcodes_;
+    std::vector<RawFrame> earlier_;  // root first: the frames that are the same in the copy before
+    std::vector<Site> sites_;  // root first
+    std::vector<std::byte> site_bytes_;
+    std::vector<ReadRange> ranges_;
+    tsl::robin_map<std::uint32_t, std::uint8_t> sightings_;
+    std::uint64_t proofs_ = 0;
+};
+
+}  // namespace pyprof

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sample/recorder.h"
+
+#include "base/clock.h"
+#include "sample/pacer.h"
+
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+namespace pyprof {
+
+namespace {
+
+constexpr std::chrono::milliseconds kPublishEvery{50};
+
+}  // namespace
+
+Recorder::Recorder(Target& target, PythonProcess& process, const RecordingOptions& options)
+    : target_(target),
+      process_(process),
+      options_(options),
+      stacks_(std::make_shared<StackTable>()),
+      profile_(stacks_, options.keep_spans),
+      ring_(kRingRecords),
+      finished_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    check(finished_.get() >= 0, "no eventfd");
+}
+
+Recorder::~Recorder() {
+    request_stop();
+    join();
+}
+
+void Recorder::start() { thread_ = std::thread([this] { run(); }); }
+
+void Recorder::join() {
+    if (thread_.joinable()) thread_.join();
+}
+
+void Recorder::run() {
+    ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);  // the default lets every sleep end 50 us late
+    Sampler sampler(target_, process_, *stacks_, options_.sampler, *this);
+    const auto began = monotonic_now();
+    const std::uint64_t seed = options_.seed != 0 ? options_.seed : static_cast<std::uint64_t>(began.count());
+    Pacer pacer(options_.sampler.rate_hz, began, seed);
+    std::uint64_t late = 0;
+    auto published = began;
+    while (!stop_.load(std::memory_order_relaxed)) {
+        const Pacer::Tick tick = pacer.wait(stop_);
+        if (stop_.load(std::memory_order_relaxed)) break;
+        if (options_.duration && tick.when - began >= *options_.duration) break;
+        late += tick.late;
+        if (sampler.tick(tick.when, tick.weight) == Sampler::Outcome::kTargetEnded) {
+            target_ended_.store(true, std::memory_order_release);
+            break;
+        }
+        if (tick.when - published >= kPublishEvery) {
+            published = tick.when;
+            publish(sampler, began, late);
+        }
+    }
+    sampler.finish(monotonic_now());
+    publish(sampler, began, late);
+    is_finished_.store(true, std::memory_order_release);
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(finished_.get(), &one, sizeof one);  // can't fill up
+}
+
+void Recorder::publish(const Sampler& sampler, std::chrono::nanoseconds began, std::uint64_t late) {
+    RunFigures figures = sampler.figures();
+    figures.late = late;
+    figures.lost = lost_;
+    figures.elapsed = monotonic_now() - began;
+    const ReadCounters reads = target_.memory().counters();
+    figures.remote_reads = reads.calls;
+    figures.remote_bytes = reads.bytes;
+    const std::lock_guard lock(mutex_);
+    figures_ = figures;
+}
+
+void Recorder::add_thread(const ProfiledThread& thread) {
+    const std::lock_guard lock(mutex_);
+    new_threads_.push_back(thread);
+}
+
+void Recorder::add_sample(const SampleRecord& record) {
+    if (!ring_.try_push(record)) lost_ += record.samples;
+}
+
+void Recorder::take_threads() {
+    const std::lock_guard lock(mutex_);
+    for (ProfiledThread& thread : new_threads_) profile_.add_thread(std::move(thread));
+    new_threads_.clear();
+}
+
+void Recorder::drain() {
+    take_threads();
+    SampleRecord record;
+    while (ring_.try_pop(record)) {
+        if (record.thread >= profile_.threads().size()) take_threads();
+        profile_.add(record.thread, record.stack, record.samples, record.weight, record.when);
+    }
+    const std::lock_guard lock(mutex_);
+    profile_.figures = figures_;
+    profile_.figures.profiler_cpu = process_cpu_time();
+}
+
+}  // namespace pyprof

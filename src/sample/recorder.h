@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A recording: the sampler on a thread of its own, the profile on the caller's, one bounded ring
+// between them. What does not fit the ring is counted, never waited for.
+#pragma once
+
+#include <pyprof/profile.h>
+#include <pyprof/target.h>
+
+#include "base/spsc_ring.h"
+#include "base/unique_fd.h"
+#include "python/python_process.h"
+#include "sample/sampler.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace pyprof {
+
+struct RecordingOptions {
+    SamplerOptions sampler;
+    std::optional<std::chrono::nanoseconds> duration;
+    bool keep_spans = false;  // samples in the order of time, too
+    std::uint64_t seed = 0;   // of the jitter; 0: from the clock
+};
+
+class Recorder final : private Sampler::Sink {
+public:
+    // The target and the process are used by the sampler's thread alone from start() to stop().
+    Recorder(Target& target, PythonProcess& process, const RecordingOptions& options);
+    ~Recorder() override;
+
+    void start();
+    void request_stop() { stop_.store(true, std::memory_order_relaxed); }
+    // Readable once the sampler has ended: by request, duration or the target's end.
+    [[nodiscard]] int finished_fd() const { return finished_.get(); }
+    [[nodiscard]] bool is_finished() const { return is_finished_.load(std::memory_order_acquire); }
+    // Whether it was the target that ended.
+    [[nodiscard]] bool target_ended() const { return target_ended_.load(std::memory_order_acquire); }
+    void join();
+
+    // Main thread: takes what the ring holds into the profile and brings its figures up to date.
+    void drain();
+    [[nodiscard]] Profile& profile() { return profile_; }
+
+private:
+    void add_thread(const ProfiledThread& thread) override;
+    void add_sample(const SampleRecord& record) override;
+    void run();
+    void publish(const Sampler& sampler, std::chrono::nanoseconds began, std::uint64_t late);
+    void take_threads();
+
+    static constexpr std::size_t kRingRecords = 1U << 16;
+
+    Target& target_;
+    PythonProcess& process_;
+    RecordingOptions options_;
+    std::shared_ptr<StackTable> stacks_;
+    Profile profile_;
+    SpscRing<SampleRecord> ring_;
+    std::uint64_t lost_ = 0;
+
+    std::mutex mutex_;  // of the two below
+    std::vector<ProfiledThread> new_threads_;
+    RunFigures figures_;
+
+    std::atomic<bool> stop_{false};
+    std::atomic<bool> is_finished_{false};
+    std::atomic<bool> target_ended_{false};
+    UniqueFd finished_;
+    std::thread thread_;
+};
+
+}  // namespace pyprof

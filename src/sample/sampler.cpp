@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sample/sampler.h"
+
+#include <algorithm>
+
+namespace pyprof {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Above this rate the target notices (docs/how-it-works.md), and what moves slowly is looked at less
+// often than at every sample.
+constexpr double kFastHz = 20'000;
+constexpr nanoseconds kFastReuse = std::chrono::microseconds(50);
+constexpr nanoseconds kFastSlices = std::chrono::milliseconds(1);
+constexpr nanoseconds kRefreshAtLeast = std::chrono::seconds(1);
+constexpr std::uint32_t kSandwichAfterDoubt = 64;
+
+std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+
+bool is_fast(const SamplerOptions& options) { return options.rate_hz == 0 || options.rate_hz > kFastHz; }
+
+struct Slice {
+    std::uint32_t begin = 0;
+    std::uint32_t bytes = 0;
+};
+
+// The smallest range that holds all fields that there are; each is at most 8 bytes long.
+Slice slice_over(std::initializer_list<Offset> offsets) {
+    Offset first = kAbsent;
+    Offset last = kAbsent;
+    for (const Offset offset : offsets) {
+        if (!has(offset)) continue;
+        first = has(first) ? std::min(first, offset) : offset;
+        last = std::max(last, offset);
+    }
+    if (!has(first)) return {};
+    return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last - first) + 8};
+}
+
+}  // namespace
+
+Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, const SamplerOptions& options, Sink& sink)
+    : target_(target),
+      memory_(target.memory()),
+      process_(process),
+      layout_(process.layout()),
+      shape_(process.layout()),
+      stacks_(stacks),
+      options_(options),
+      sink_(sink),
+      codes_(memory_, layout_, stacks),
+      builder_(codes_, stacks, options.with_lines),
+      prover_(memory_, layout_, shape_, codes_, stacks, builder_),
+      epoch_(codes_, stacks, builder_) {
+    const Layout::Interpreter& i = layout_.interpreter;
+    const Offset holder = has(i.own_gil) ? i.own_gil + layout_.gil.last_holder : kAbsent;
+    const Offset locked = has(i.own_gil) ? i.own_gil + layout_.gil.locked : kAbsent;
+    const Slice slice = slice_over({i.threads_head, i.gc_collecting, holder, locked, i.code_object_generation});
+    slice_begin_ = slice.begin;
+    slice_bytes_ = slice.bytes;
+    const Layout::Runtime& r = layout_.runtime;
+    const Slice runtime = slice_over({r.gc_collecting, r.gil_last_holder, r.gil_locked, r.tstate_current});
+    runtime_begin_ = runtime.begin;
+    runtime_slice_.resize(runtime.bytes);
+}
+
+Sampler::Interpreter* Sampler::interpreter_of(const Thread& thread) {
+    for (Interpreter& interpreter : interpreters_) {
+        if (interpreter.state.address == thread.state.interpreter) return &interpreter;
+    }
+    return nullptr;
+}
+
+const Sampler::Interpreter* Sampler::interpreter_of(const Thread& thread) const {
+    return const_cast<Sampler*>(this)->interpreter_of(thread);
+}
+
+void Sampler::refresh_threads() {
+    must_refresh_ = false;
+    ThreadList list = process_.read_threads(target_);
+    figures_.errors += list.broken_lists;
+
+    std::vector<Interpreter> interpreters;
+    for (const InterpreterState& state : list.interpreters) {
+        const auto known = std::find_if(interpreters_.begin(), interpreters_.end(), [&](const Interpreter& candidate) {
+            return candidate.state.address == state.address && candidate.state.id == state.id;
+        });
+        if (known != interpreters_.end()) {
+            interpreters.push_back(std::move(*known));
+        } else {
+            Interpreter fresh{state, ThreadNames(layout_, state.address), {}, {}, {}, false};
+            fresh.slice.resize(slice_bytes_);
+            if (has(layout_.interpreter.gil)) {
+                fresh.gil = read_pointer(memory_, state.address + at(layout_.interpreter.gil)).value_or(kNullAddress);
+            }
+            interpreters.push_back(std::move(fresh));
+        }
+        interpreters.back().threads_head = kNullAddress;
+    }
+    interpreters_ = std::move(interpreters);
+
+    std::vector<std::unique_ptr<Thread>> threads;
+    for (const ThreadState& state : list.threads) {
+        for (Interpreter& interpreter : interpreters_) {
+            if (interpreter.state.address == state.interpreter && interpreter.threads_head == kNullAddress) {
+                interpreter.threads_head = state.address;  // the first of its list
+            }
+        }
+        const auto known = std::find_if(threads_.begin(), threads_.end(), [&](const std::unique_ptr<Thread>& candidate) {
+            return candidate && candidate->state.address == state.address &&
+                   candidate->state.pthread == state.pthread &&
+                   candidate->state.native_thread_id == state.native_thread_id && candidate->triage.tid() != 0;
+        });
+        if (known != threads_.end()) {
+            threads.push_back(std::move(*known));
+            continue;
+        }
+        auto fresh = std::make_unique<Thread>(layout_, shape_, state, process_.tid_of(target_, state));
+        register_thread(*fresh);
+        threads.push_back(std::move(fresh));
+    }
+    for (const auto& old : threads_) {
+        if (!old) continue;
+        target_.forget_thread(old->triage.tid());
+        if (Interpreter* interpreter = interpreter_of(*old)) interpreter->names.forget(old->state.pthread);
+        process_.forget_thread_ids();
+    }
+    threads_ = std::move(threads);
+}
+
+void Sampler::register_thread(Thread& thread) {
+    ProfiledThread facts;
+    facts.native_id = static_cast<std::uint64_t>(thread.triage.tid());
+    facts.is_main = thread.state.is_main;
+    if (Interpreter* interpreter = interpreter_of(thread)) {
+        if (const std::string* name = interpreter->names.find(memory_, thread.state.pthread)) facts.name = *name;
+    }
+    if (facts.name.empty() && thread.triage.tid() != 0) facts.name = target_.read_thread_name(thread.triage.tid());
+    // A thread may be seen before it has registered its name: threads without a tid are tried again.
+    thread.index = next_index_++;
+    sink_.add_thread(facts);
+}
+
+bool Sampler::wants(const Thread& thread) const {
+    using State = ThreadTriage::State;
+    switch (options_.which) {
+        case WhichThreads::kRunning:
+            return thread.seen == State::kRunning;
+        case WhichThreads::kAll:
+        case WhichThreads::kGilHolder:
+            return thread.seen == State::kRunning || thread.seen == State::kBlocked ||
+                   (thread.seen == State::kStillBlocked && !thread.has_last);
+    }
+    return false;
+}
+
+void Sampler::plan_read(nanoseconds when) {
+    ranges_.clear();
+    planned_.clear();
+    interpreter_ranges_ = 0;
+    const bool fast = is_fast(options_);
+    if (!fast || when - last_slices_ >= kFastSlices) {
+        last_slices_ = when;
+        for (Interpreter& interpreter : interpreters_) {
+            ranges_.push_back({interpreter.state.address + slice_begin_, interpreter.slice});
+        }
+        if (!runtime_slice_.empty()) ranges_.push_back({process_.runtime() + runtime_begin_, runtime_slice_});
+        interpreter_ranges_ = ranges_.size();
+    }
+    for (const auto& thread : threads_) {
+        thread->seen = thread->triage.look(target_, when, fast ? kFastReuse : nanoseconds{0});
+        if (thread->seen == ThreadTriage::State::kGone) must_refresh_ = true;
+        if (!wants(*thread)) continue;
+        const bool moves = thread->seen == ThreadTriage::State::kRunning;
+        const bool sandwich = moves && (thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack()));
+        thread->first_range = ranges_.size();
+        thread->reader.plan(ranges_, sandwich);
+        thread->range_count = ranges_.size() - thread->first_range;
+        planned_.push_back(thread.get());
+    }
+}
+
+// process_vm_readv stops at the first range that it can't read: go on behind it, so that one freed frame
+// costs no other thread its sample.
+void Sampler::read_planned() {
+    filled_.assign(ranges_.size(), 0);
+    std::size_t done = 0;
+    while (done < ranges_.size()) {
+        const ReadOutcome outcome = memory_.read(std::span(ranges_).subspan(done));
+        std::fill_n(filled_.begin() + static_cast<std::ptrdiff_t>(done), outcome.complete, std::uint8_t{1});
+        done += outcome.complete;
+        if (done >= ranges_.size()) break;
+        if (outcome.fault == ReadFault::kGone || outcome.fault == ReadFault::kDenied) break;
+        ++done;
+    }
+}
+
+void Sampler::parse_interpreters() {
+    if (interpreter_ranges_ == 0) return;
+    for (std::size_t i = 0; i < interpreters_.size(); ++i) {
+        Interpreter& interpreter = interpreters_[i];
+        interpreter.has_slice = filled_[i] != 0;
+        if (!interpreter.has_slice) {
+            must_refresh_ = true;
+            continue;
+        }
+        const auto head = load<std::uint64_t>(interpreter.slice.data(), at(layout_.interpreter.threads_head) - slice_begin_);
+        if (Address{head} != interpreter.threads_head) must_refresh_ = true;
+    }
+    has_runtime_slice_ = interpreter_ranges_ > interpreters_.size() && filled_[interpreter_ranges_ - 1] != 0;
+}
+
+bool Sampler::holds_gil(const Thread& thread) const {
+    GilFacts facts;
+    if (layout_.gil_kind == GilKind::kNone) return false;
+    if (layout_.gil_kind == GilKind::kRuntimeCurrent) {
+        if (!has_runtime_slice_) return false;
+        facts.holder = Address{load<std::uint64_t>(runtime_slice_.data(), at(layout_.runtime.tstate_current) - runtime_begin_)};
+    } else if (layout_.gil_kind == GilKind::kLockedHolder) {
+        const Interpreter* own = interpreter_of(thread);
+        if (own == nullptr) return false;
+        // A sub-interpreter may share the GIL that stands in another one's state.
+        for (const Interpreter& interpreter : interpreters_) {
+            if (interpreter.state.address + at(layout_.interpreter.own_gil) != own->gil || !interpreter.has_slice) continue;
+            const auto field = [&](Offset offset) { return at(layout_.interpreter.own_gil + offset) - slice_begin_; };
+            if (load<std::int32_t>(interpreter.slice.data(), field(layout_.gil.locked)) == 1) {
+                facts.holder = Address{load<std::uint64_t>(interpreter.slice.data(), field(layout_.gil.last_holder))};
+            }
+        }
+    }
+    return thread_holds_gil(layout_, facts, thread.state.address, thread.reader.thread_bytes());
+}
+
+bool Sampler::is_collecting(const Thread& thread) const {
+    if (has(layout_.runtime.gc_collecting)) {
+        return has_runtime_slice_ &&
+               load<std::int32_t>(runtime_slice_.data(), at(layout_.runtime.gc_collecting) - runtime_begin_) != 0;
+    }
+    const Interpreter* interpreter = interpreter_of(thread);
+    return interpreter != nullptr && interpreter->has_slice && has(layout_.interpreter.gc_collecting) &&
+           load<std::int32_t>(interpreter->slice.data(), at(layout_.interpreter.gc_collecting) - slice_begin_) != 0;
+}
+
+bool Sampler::is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const {
+    if (walk.end != WalkEnd::kRoot || built == StackBuilder::Built::kTorn || chain.steps.empty()) return false;
+    // Up to 3.10 a generator's frame loses its caller when it yields, and only its code tells what it is.
+    return layout_.frame_root != FrameRoot::kThreadFrame || !codes_.entry(chain.steps.front().code).is_generator;
+}
+
+// A code object that was first read after the frames were copied may be another one by now. As long as
+// its frame still stands there, it holds a reference to it.
+bool Sampler::still_stands(const StackBuilder::Chain& chain) {
+    std::vector<std::uint64_t> codes(chain.frames.size());
+    std::vector<ReadRange> ranges;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        ranges.push_back({chain.frames[i].address + at(layout_.frame.code),
+                          std::as_writable_bytes(std::span(codes).subspan(i, 1))});
+    }
+    if (memory_.read(ranges).complete != ranges.size()) return false;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        if (Address{codes[i] & layout_.pointer_mask} != chain.frames[i].code) return false;
+    }
+    return true;
+}
+
+Sampler::Sampled Sampler::assess(Thread& thread) {
+    using Built = StackBuilder::Built;
+    Sampled sampled;
+    const auto use = [&](const StackBuilder::Chain& chain, bool known) {
+        sampled.stack = builder_.stack_of(chain);
+        sampled.path = builder_.path_of(chain);
+        sampled.names = sampled.path;
+        sampled.is_known = known;
+        return sampled;
+    };
+    const auto keep_leaf = [&](const RawFrame* leaf) {
+        sampled.stack = builder_.unproved(leaf);
+        const CodeIndex code = leaf == nullptr ? kNoCode : codes_.find(leaf->code);
+        if (code != kNoCode) sampled.names = builder_.child_path(kRootPath, code);
+        sampled.is_truncated = true;
+        return sampled;
+    };
+
+    const Walk& walk = thread.reader.walk();
+    const RawFrame* leaf = walk.frames.empty() ? nullptr : &walk.frames.front();
+    const Built built = builder_.build(walk, thread.chain);
+    if (thread.chain.read_code && !still_stands(thread.chain)) {
+        thread.chain.steps.clear();
+        thread.chain.frames.clear();
+        return keep_leaf(nullptr);
+    }
+    const bool complete = is_complete(walk, thread.chain, built);
+    if (complete && stacks_.is_proved(builder_.path_of(thread.chain))) {
+        epoch_.mark_used(thread.chain);
+        return use(thread.chain, true);
+    }
+    if (complete && thread.seen != ThreadTriage::State::kRunning && thread.triage.stayed_blocked(target_)) {
+        stacks_.prove(builder_.path_of(thread.chain));  // nothing moved while it was copied
+        epoch_.mark_used(thread.chain);
+        return use(thread.chain, true);
+    }
+
+    thread.sandwich_samples = kSandwichAfterDoubt;
+    const Walk& before = thread.reader.walk_before();
+    if (complete && prover_.prove(thread.reader, thread.chain)) {
+        epoch_.mark_used(thread.chain);
+        return use(thread.chain, true);
+    }
+    // The pointer to the leaf was read between the copies: the earlier one may hold what the later lost.
+    if (!before.frames.empty()) {
+        const Built built_before = builder_.build(before, thread.chain_before);
+        const bool stands = !thread.chain_before.read_code || still_stands(thread.chain_before);
+        if (!stands) {
+            thread.chain_before.steps.clear();
+            thread.chain_before.frames.clear();
+        } else if (is_complete(before, thread.chain_before, built_before)) {
+            const bool known = stacks_.is_proved(builder_.path_of(thread.chain_before));
+            if (known || !complete) {
+                epoch_.mark_used(thread.chain_before);
+                return use(thread.chain_before, known);
+            }
+        }
+    }
+    epoch_.mark_used(thread.chain);
+    return complete ? use(thread.chain, false) : keep_leaf(leaf);
+}
+
+void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) {
+    const auto filled = std::span(filled_).subspan(thread.first_range, thread.range_count);
+    const ThreadReader::Status status = thread.reader.take(memory_, filled);
+    thread.has_last = false;
+    if (status == ThreadReader::Status::kGone) {
+        must_refresh_ = true;
+        ++figures_.refused;
+        return;
+    }
+    thread.holds_gil = holds_gil(thread);
+    if (status == ThreadReader::Status::kNoFrame) return;
+    if (options_.which == WhichThreads::kGilHolder && !thread.holds_gil) return;
+
+    if (thread.sandwich_samples > 0) --thread.sandwich_samples;
+    const Sampled sampled = assess(thread);
+    if (sampled.is_truncated) ++figures_.truncated;
+    StackId stack = sampled.stack;
+    if (options_.gc_marker && thread.holds_gil && is_collecting(thread)) {
+        stack = builder_.marker(stack, sampled.path, "[gc]");
+    }
+    ++figures_.samples;
+    ++thread.samples;
+    thread.last_stack = stack;
+    thread.last_names = sampled.names;
+    thread.has_last = sampled.is_known && thread.seen == ThreadTriage::State::kBlocked;
+    record(thread, stack, sampled.names, when, weight);
+}
+
+void Sampler::record(Thread& thread, StackId stack, PathId names, nanoseconds when, nanoseconds weight) {
+    epoch_.add(thread.index, stack, names, weight, when - start_);
+}
+
+Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
+    if (!has_start_) {
+        start_ = when;
+        has_start_ = true;
+    }
+    ++figures_.ticks;
+    if (must_refresh_ || when - last_refresh_ >= kRefreshAtLeast) {
+        if (target_.has_ended()) return Outcome::kTargetEnded;
+        last_refresh_ = when;
+        refresh_threads();
+    }
+    plan_read(when);
+    read_planned();
+    parse_interpreters();
+    for (Thread* thread : planned_) take_thread(*thread, when, weight);
+    if (options_.which != WhichThreads::kRunning) {
+        for (const auto& thread : threads_) {
+            if (thread->seen != ThreadTriage::State::kStillBlocked || !thread->has_last) continue;
+            if (options_.which == WhichThreads::kGilHolder && !thread->holds_gil) continue;
+            ++figures_.reused;
+            record(*thread, thread->last_stack, thread->last_names, when, weight);
+            epoch_.mark_used(thread->chain);
+        }
+    }
+    epoch_.tick();
+    if (epoch_.is_due(when)) end_epoch(when);
+    return Outcome::kOk;
+}
+
+void Sampler::end_epoch(nanoseconds now) {
+    std::uint64_t generation = 0;
+    const std::uint64_t* known = nullptr;
+    if (has(layout_.interpreter.code_object_generation)) {
+        known = &generation;
+        for (const Interpreter& interpreter : interpreters_) {
+            const auto value =
+                read_value<std::uint64_t>(memory_, interpreter.state.address + at(layout_.interpreter.code_object_generation));
+            if (!value) known = nullptr;
+            generation += value.value_or(0);
+        }
+    }
+    const Epoch::Result& result = epoch_.end(now, known);
+    figures_.truncated += result.demoted;
+    if (result.has_stale) {
+        for (const auto& thread : threads_) {
+            thread->chain = {};
+            thread->chain_before = {};
+            thread->has_last = false;
+        }
+        codes_.reuse_retired();
+    }
+    for (const SampleRecord& record : result.records) sink_.add_sample(record);
+    if (target_.has_ended()) must_refresh_ = true;
+}
+
+void Sampler::finish(nanoseconds now) { end_epoch(now); }
+
+RunFigures Sampler::figures() const {
+    RunFigures figures = figures_;
+    for (const auto& thread : threads_) {
+        figures.busiest_thread_samples = std::max(figures.busiest_thread_samples, thread->samples);
+    }
+    return figures;
+}
+
+}  // namespace pyprof

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One tick of one process: which threads to look at, one vectored read for all of them, a stack for
+// each, and what became of it. The sampler owns everything that touches the target and allocates
+// nothing once warm. It writes stacks and paths to the StackTable and records to a sink; it knows
+// nothing of profiles, files or screens.
+#pragma once
+
+#include <pyprof/profile.h>
+#include <pyprof/target.h>
+
+#include "python/code_cache.h"
+#include "python/python_process.h"
+#include "python/thread_names.h"
+#include "sample/epoch.h"
+#include "sample/proof.h"
+#include "sample/thread_reader.h"
+#include "sample/triage.h"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace pyprof {
+
+enum class WhichThreads : std::uint8_t {
+    kRunning,    // on a processor or ready to run
+    kAll,        // sleepers, GIL waiters and disk waits, too
+    kGilHolder,  // the one that holds the GIL
+};
+
+struct SamplerOptions {
+    double rate_hz = 100;  // 0: as fast as can be
+    WhichThreads which = WhichThreads::kRunning;
+    bool with_lines = true;
+    bool gc_marker = true;
+};
+
+class Sampler {
+public:
+    struct Sink {
+        virtual ~Sink() = default;
+        virtual void add_thread(const ProfiledThread& thread) = 0;  // gets the next ThreadIndex
+        virtual void add_sample(const SampleRecord& record) = 0;
+    };
+
+    Sampler(Target& target, PythonProcess& process, StackTable& stacks, const SamplerOptions& options, Sink& sink);
+
+    enum class Outcome : std::uint8_t { kOk, kTargetEnded };
+    Outcome tick(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    // Commits what still waits for its names to be checked.
+    void finish(std::chrono::nanoseconds now);
+
+    // Of the sampler's own counts; elapsed, late and processor time are the caller's.
+    [[nodiscard]] RunFigures figures() const;
+
+private:
+    struct Thread {
+        Thread(const Layout& layout, const FrameShape& shape, const ThreadState& thread_state, pid_t tid)
+            : state(thread_state), triage(tid), reader(layout, shape, thread_state.address) {
+            reader.set_identity(thread_state.interpreter, thread_state.pthread);
+        }
+        ThreadState state;
+        ThreadTriage triage;
+        ThreadReader reader;
+        StackBuilder::Chain chain;
+        StackBuilder::Chain chain_before;
+        ThreadIndex index = 0;
+        ThreadTriage::State seen = ThreadTriage::State::kUnknown;
+        std::size_t first_range = 0;
+        std::size_t range_count = 0;
+        StackId last_stack = kRootStack;  // of the last sample, for reuse while blocked
+        PathId last_names = kRootPath;
+        bool has_last = false;
+        bool holds_gil = false;
+        std::uint32_t sandwich_samples = 0;  // samples for which to copy twice
+        std::uint64_t samples = 0;
+    };
+    struct Interpreter {
+        InterpreterState state;
+        ThreadNames names;
+        Address gil{};
+        std::vector<std::byte> slice;
+        Address threads_head{};  // as of the last refresh
+        bool has_slice = false;
+    };
+    struct Sampled {  // what one thread's read came to
+        StackId stack = kRootStack;
+        PathId path = kRootPath;
+        PathId names = kRootPath;  // the codes whose names it shows
+        bool is_truncated = false;
+        bool is_known = false;  // its path is proved
+    };
+
+    void refresh_threads();
+    void register_thread(Thread& thread);
+    [[nodiscard]] bool wants(const Thread& thread) const;
+    void plan_read(std::chrono::nanoseconds when);
+    void read_planned();
+    void parse_interpreters();
+    void take_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    Sampled assess(Thread& thread);
+    [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
+    [[nodiscard]] bool still_stands(const StackBuilder::Chain& chain);
+    [[nodiscard]] bool holds_gil(const Thread& thread) const;
+    [[nodiscard]] bool is_collecting(const Thread& thread) const;
+    void record(Thread& thread, StackId stack, PathId names, std::chrono::nanoseconds when,
+                std::chrono::nanoseconds weight);
+    void end_epoch(std::chrono::nanoseconds now);
+    [[nodiscard]] Interpreter* interpreter_of(const Thread& thread);
+    [[nodiscard]] const Interpreter* interpreter_of(const Thread& thread) const;
+
+    Target& target_;
+    Memory& memory_;
+    PythonProcess& process_;
+    const Layout& layout_;
+    FrameShape shape_;
+    StackTable& stacks_;
+    SamplerOptions options_;
+    Sink& sink_;
+    CodeCache codes_;
+    StackBuilder builder_;
+    PathProver prover_;
+    Epoch epoch_;
+
+    std::vector<std::unique_ptr<Thread>> threads_;
+    std::vector<Interpreter> interpreters_;
+    std::uint32_t slice_begin_ = 0;  // of an interpreter
+    std::uint32_t slice_bytes_ = 0;
+    std::uint32_t runtime_begin_ = 0;
+    std::vector<std::byte> runtime_slice_;
+    bool has_runtime_slice_ = false;
+
+    std::vector<ReadRange> ranges_;
+    std::vector<std::uint8_t> filled_;
+    std::vector<Thread*> planned_;
+    std::size_t interpreter_ranges_ = 0;
+    bool must_refresh_ = true;
+    std::chrono::nanoseconds last_refresh_{0};
+    std::chrono::nanoseconds last_slices_{0};
+    std::chrono::nanoseconds start_{0};
+    bool has_start_ = false;
+    ThreadIndex next_index_ = 0;
+    RunFigures figures_;
+};
+
+}  // namespace pyprof

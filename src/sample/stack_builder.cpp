@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sample/stack_builder.h"
+
+#include <algorithm>
+#include <string>
+
+namespace pyprof {
+
+StackBuilder::StackBuilder(CodeCache& codes, StackTable& stacks, bool with_lines)
+    : codes_(codes), stacks_(stacks), with_lines_(with_lines) {}
+
+FrameId StackBuilder::frame_of(CodeIndex code, std::int32_t instruction) {
+    const CodeCache::Entry& entry = codes_.entry(code);
+    Frame frame;
+    frame.kind = FrameKind::kPython;
+    frame.name = entry.name;
+    frame.file = entry.file;
+    frame.line = with_lines_ ? codes_.line_at(code, instruction) : 0;
+    return stacks_.intern_frame(frame);
+}
+
+PathId StackBuilder::child_path(PathId parent, CodeIndex code) {
+    const std::uint32_t identity = codes_.entry(code).identity;
+    const PathId path = stacks_.intern_path(parent, identity);
+    if (raw(path) >= path_identity_.size()) path_identity_.resize(raw(path) + 1, ~0U);
+    path_identity_[raw(path)] = identity;
+    return path;
+}
+
+bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step) {
+    if (frame.code == kNullAddress) return false;
+    step.code = codes_.find(frame.code);
+    if (step.code == kNoCode) {
+        step.code = codes_.load_code(frame.code);
+        if (step.code == kNoCode) return false;
+        chain.read_code = true;
+    }
+    const auto instruction = codes_.instruction_index(step.code, frame.instruction);
+    if (!instruction) return false;
+    step.instruction = *instruction;
+    const EdgeKey key{raw(parent.stack), codes_.entry(step.code).serial, *instruction};
+    const auto known = edges_.find(key);
+    if (known != edges_.end()) {
+        step.stack = known->second.stack;
+        step.path = known->second.path;
+        return true;
+    }
+    if (stacks_.stack_count() >= kMaxStacks) return false;
+    step.path = child_path(parent.path, step.code);
+    step.stack = stacks_.intern_child(parent.stack, frame_of(step.code, *instruction), step.path);
+    if (edges_.size() >= kMaxEdges) edges_.clear();
+    edges_[key] = {step.stack, step.path};
+    return true;
+}
+
+StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
+    const std::vector<RawFrame>* frames = &walk.frames;
+    std::size_t cut_at = 0;  // from the root: a marker stands before this frame
+    if (frames->size() > kMaxFrames) {
+        cut_at = kMaxFrames / 2;
+        cut_.frames.assign(frames->begin(), frames->begin() + static_cast<std::ptrdiff_t>(kMaxFrames - cut_at));
+        cut_.frames.insert(cut_.frames.end(), frames->end() - static_cast<std::ptrdiff_t>(cut_at), frames->end());
+        frames = &cut_.frames;
+    }
+    const std::size_t count = frames->size();
+    std::size_t common = 0;  // frames from the root that are as they were
+    const std::size_t most = std::min({count, chain.frames.size(), chain.steps.size()});
+    while (common < most && (*frames)[count - 1 - common] == chain.frames[chain.frames.size() - 1 - common]) ++common;
+    chain.read_code = false;
+    if (common == count && chain.steps.size() == count && chain.frames.size() == count) {
+        return Built::kSame;
+    }
+    chain.frames = *frames;
+    chain.steps.resize(common);
+    chain.marked_epoch = 0;
+    Step parent = common == 0 ? Step{} : chain.steps.back();
+    for (std::size_t depth = common; depth < count; ++depth) {
+        if (cut_at != 0 && depth == cut_at) parent.stack = marker(parent.stack, parent.path, "[truncated]");
+        Step step;
+        if (!step_to(parent, chain.frames[count - 1 - depth], chain, step)) return Built::kTorn;
+        chain.steps.push_back(step);
+        parent = step;
+    }
+    return Built::kChanged;
+}
+
+StackId StackBuilder::marker(StackId parent, PathId path, std::string_view name) {
+    Frame frame;
+    frame.kind = FrameKind::kMarker;
+    frame.name = stacks_.intern_string(name);
+    return stacks_.intern_child(parent, stacks_.intern_frame(frame), path);
+}
+
+StackId StackBuilder::unproved(const RawFrame* leaf) {
+    const StackId unknown = marker(kRootStack, kRootPath, "[unproved]");
+    if (leaf == nullptr || leaf->code == kNullAddress) return unknown;
+    const CodeIndex code = codes_.find(leaf->code);
+    if (code == kNoCode) return unknown;
+    const auto instruction = codes_.instruction_index(code, leaf->instruction);
+    if (!instruction) return unknown;
+    return stacks_.intern_child(unknown, frame_of(code, *instruction), kRootPath);
+}
+
+}  // namespace pyprof

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns a walked chain into a stack of the profile's trie. Each thread keeps its last chain, so that a
+// sample which equals it costs a compare, and one that shares its callers looks up only what differs.
+#pragma once
+
+#include <pyprof/profile.h>
+
+#include "python/code_cache.h"
+#include "python/frames.h"
+
+#include <tsl/robin_map.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace pyprof {
+
+class StackBuilder {
+public:
+    StackBuilder(CodeCache& codes, StackTable& stacks, bool with_lines);
+
+    struct Step {
+        CodeIndex code = kNoCode;
+        std::int32_t instruction = 0;
+        StackId stack = kRootStack;
+        PathId path = kRootPath;
+    };
+    // A chain with the stacks that its prefixes stand for, root first.
+    struct Chain {
+        std::vector<RawFrame> frames;  // leaf first, as walked
+        std::vector<Step> steps;       // root first, as long as frames where the chain made sense
+        std::uint32_t marked_epoch = 0;  // its codes are noted as used in this epoch
+        bool read_code = false;        // a code object was read for it, after the frames were copied
+    };
+    enum class Built : std::uint8_t {
+        kSame,     // equal to the chain's last state
+        kChanged,
+        kTorn,     // a frame and its code do not belong together; steps hold what made sense, root side
+    };
+    // Brings `chain` to the state of `walk`. A chain longer than kMaxFrames loses its middle.
+    Built build(const Walk& walk, Chain& chain);
+
+    [[nodiscard]] StackId stack_of(const Chain& chain) const {
+        return chain.steps.empty() ? kRootStack : chain.steps.back().stack;
+    }
+    [[nodiscard]] PathId path_of(const Chain& chain) const {
+        return chain.steps.empty() ? kRootPath : chain.steps.back().path;
+    }
+
+    // "[name]" as a frame on top of `parent`, with the parent's path.
+    StackId marker(StackId parent, PathId path, std::string_view name);
+    // [unproved] -> the leaf as far as it is known. `leaf` may be kNullAddress.
+    StackId unproved(const RawFrame* leaf);
+    // The code's identity at the end of a path; kRootPath has none (~0).
+    [[nodiscard]] std::uint32_t identity_of(PathId path) const { return path_identity_[raw(path)]; }
+    PathId child_path(PathId parent, CodeIndex code);
+
+private:
+    // The most nodes that a table may hold: beyond it, new stacks are kept by their leaf alone.
+    static constexpr std::size_t kMaxStacks = 1U << 20;
+    static constexpr std::size_t kMaxEdges = 1U << 20;
+
+    struct EdgeKey {
+        std::uint32_t parent, code_serial;
+        std::int32_t instruction;
+        bool operator==(const EdgeKey&) const = default;
+    };
+    struct EdgeHash {
+        std::size_t operator()(const EdgeKey& key) const {
+            std::uint64_t mixed = (static_cast<std::uint64_t>(key.parent) << 32 | key.code_serial) *
+                                  0x9E3779B97F4A7C15ULL;
+            mixed ^= static_cast<std::uint32_t>(key.instruction) * 0xC2B2AE3D27D4EB4FULL;
+            return static_cast<std::size_t>(mixed ^ (mixed >> 32));
+        }
+    };
+    struct Edge {
+        StackId stack;
+        PathId path;
+    };
+    bool step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step);
+    FrameId frame_of(CodeIndex code, std::int32_t instruction);
+
+    CodeCache& codes_;
+    StackTable& stacks_;
+    bool with_lines_;
+    tsl::robin_map<EdgeKey, Edge, EdgeHash> edges_;
+    std::vector<std::uint32_t> path_identity_{~0U};
+    Walk cut_;
+};
+
+}  // namespace pyprof

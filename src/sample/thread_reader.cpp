@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sample/thread_reader.h"
+
+#include <algorithm>
+
+namespace pyprof {
+
+namespace {
+
+// Bytes are nearly free up to a page (docs/how-it-works.md), a second call is not: read a little more
+// of the chunk than the last samples used.
+constexpr std::uint64_t kSlackBytes = 1'024;
+constexpr std::uint64_t kMaxChunkBytes = 64U << 20;
+constexpr std::size_t kMaxChunks = 65'536;
+// Each planned range costs 0.3 us of every sample, a missed frame 1.4 us of one.
+constexpr std::size_t kMaxSingleFrames = 24;
+constexpr std::size_t kMaxHeapFrames = 64;  // up to 3.10, where every frame stands alone
+constexpr std::uint64_t kForgetAfterSamples = 64;
+constexpr std::size_t kMaxRemembered = 1'000;
+
+std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+
+}  // namespace
+
+ThreadReader::ThreadReader(const Layout& layout, const FrameShape& shape, Address thread_state)
+    : layout_(layout), shape_(shape), thread_state_(thread_state) {
+    const Layout::Thread& t = layout.thread;
+    const Offset last = std::max({t.interp, t.frame, t.cframe, t.current_frame, t.base_frame, t.status, t.holds_gil,
+                                  t.gil_requested, t.state, t.thread_id, t.native_thread_id, t.datastack_chunk,
+                                  t.datastack_top, t.datastack_limit});
+    thread_bytes_.resize(at(last) + 8);
+}
+
+Address ThreadReader::thread_pointer(Offset offset) const {
+    return Address{load<std::uint64_t>(thread_bytes_.data(), at(offset))};
+}
+
+void ThreadReader::plan_regions() {
+    regions_.clear();
+    std::size_t offset = 0;
+    const auto add = [&](Address begin, std::uint64_t bytes) {
+        Region region;
+        region.begin = begin;
+        region.end = begin + bytes;
+        region.offset = offset;
+        offset += (bytes + 7) & ~std::uint64_t{7};
+        regions_.push_back(region);
+    };
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+        const Chunk& chunk = chunks_[i];
+        const std::uint64_t whole = distance(chunk.begin, chunk.end);
+        const std::uint64_t used = i == 0 ? high_water_ + kSlackBytes : distance(chunk.begin, chunk.used);
+        add(chunk.begin, std::min(used, whole));
+    }
+    for (const SingleFrame& single : single_frames_) add(single.address + shape_.begin(), shape_.bytes());
+    if (after_.size() < offset) after_.resize(offset);
+    if (sandwich_ && before_.size() < offset) before_.resize(offset);
+}
+
+void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich) {
+    sandwich_ = sandwich;
+    plan_regions();
+    planned_.clear();
+    const auto add_region = [&](Planned::What what, std::size_t i, std::vector<std::byte>& arena) {
+        const Region& region = regions_[i];
+        ranges.push_back({region.begin, std::span(arena).subspan(region.offset, distance(region.begin, region.end))});
+        planned_.push_back({what, i});
+    };
+    // Leaves live shortest: their two copies lie closest to the pointer between them.
+    for (std::size_t i = regions_.size(); sandwich && i > 0; --i) add_region(Planned::What::kBefore, i - 1, before_);
+    ranges.push_back({thread_state_, thread_bytes_});
+    planned_.push_back({Planned::What::kThread, 0});
+    if (layout_.frame_root == FrameRoot::kThreadCframe && cframe_ != kNullAddress) {
+        ranges.push_back({cframe_ + at(layout_.cframe.current_frame), cframe_bytes_});
+        planned_.push_back({Planned::What::kCframe, 0});
+    }
+    for (std::size_t i = 0; i < regions_.size(); ++i) add_region(Planned::What::kAfter, i, after_);
+}
+
+void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
+    has_thread_ = false;
+    has_cframe_ = false;
+    for (std::size_t i = 0; i < planned_.size(); ++i) {
+        const bool ok = i < filled.size() && filled[i] != 0;
+        switch (planned_[i].what) {
+            case Planned::What::kBefore:
+                regions_[planned_[i].region].in_before = ok;
+                break;
+            case Planned::What::kThread:
+                has_thread_ = ok;
+                break;
+            case Planned::What::kCframe:
+                has_cframe_ = ok;
+                break;
+            case Planned::What::kAfter:
+                regions_[planned_[i].region].in_after = ok;
+                break;
+        }
+    }
+}
+
+bool ThreadReader::is_same_thread() const {
+    return has_thread_ && thread_pointer(layout_.thread.interp) == interpreter_ &&
+           load<std::uint64_t>(thread_bytes_.data(), at(layout_.thread.thread_id)) == pthread_;
+}
+
+Address ThreadReader::find_leaf(Memory& memory) {
+    switch (layout_.frame_root) {
+        case FrameRoot::kThreadFrame:
+            return thread_pointer(layout_.thread.frame);
+        case FrameRoot::kThreadCurrent:
+            return thread_pointer(layout_.thread.current_frame);
+        case FrameRoot::kThreadCframe:
+            break;
+    }
+    const Address cframe = thread_pointer(layout_.thread.cframe);
+    if (cframe == kNullAddress) return kNullAddress;
+    if (cframe != cframe_ || !has_cframe_) {
+        cframe_ = cframe;
+        ++misses_;
+        if (!read_bytes(memory, cframe + at(layout_.cframe.current_frame), cframe_bytes_)) return kNullAddress;
+    }
+    return Address{load<std::uint64_t>(cframe_bytes_, 0)};
+}
+
+// The chunk list changes only when the stack grows over a chunk's end or shrinks below its start: the
+// part of the list that is known already is kept.
+void ThreadReader::follow_chunks(Memory& memory) {
+    const Address current = thread_pointer(layout_.thread.datastack_chunk);
+    if (!chunks_.empty() && chunks_.front().address == current) return;
+    const auto known = std::find_if(chunks_.begin(), chunks_.end(),
+                                    [&](const Chunk& chunk) { return chunk.address == current; });
+    if (known != chunks_.end()) {
+        chunks_.erase(chunks_.begin(), known);
+        high_water_ = distance(chunks_.front().begin, chunks_.front().used);
+        return;
+    }
+    std::vector<Chunk> fresh;
+    Address address = current;
+    auto rest = chunks_.end();
+    std::byte header[24];
+    while (address != kNullAddress && fresh.size() < kMaxChunks) {
+        rest = std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) { return chunk.address == address; });
+        if (!read_bytes(memory, address, header)) break;
+        const auto size = load<std::uint64_t>(header, at(layout_.chunk.size));
+        const auto top = load<std::uint64_t>(header, at(layout_.chunk.top));
+        if (size <= at(layout_.chunk.data) || size > kMaxChunkBytes) break;
+        Chunk chunk;
+        chunk.address = address;
+        chunk.begin = address + at(layout_.chunk.data);
+        chunk.end = address + size;
+        chunk.used = chunk.begin + std::min(top * 8, distance(chunk.begin, chunk.end));
+        fresh.push_back(chunk);
+        if (rest != chunks_.end()) {
+            ++rest;
+            break;  // what lies below is as it was
+        }
+        address = Address{load<std::uint64_t>(header, at(layout_.chunk.previous))};
+    }
+    fresh.insert(fresh.end(), rest, chunks_.end());
+    chunks_ = std::move(fresh);
+    high_water_ = 0;
+    recent_water_ = 0;
+}
+
+const ThreadReader::Chunk* ThreadReader::chunk_of(Address address) const {
+    for (const Chunk& chunk : chunks_) {
+        if (is_within(address, chunk.begin, chunk.end)) return &chunk;
+    }
+    return nullptr;
+}
+
+const std::byte* ThreadReader::find_copy(Address address, bool before) {
+    const Address begin = address + shape_.begin();
+    const Address end = begin + shape_.bytes();
+    const std::size_t count = regions_.size();
+    for (std::size_t step = 0; step < count; ++step) {
+        const std::size_t i = cursor_ + step < count ? cursor_ + step : cursor_ + step - count;
+        const Region& region = regions_[i];
+        if (raw(begin) < raw(region.begin) || raw(end) > raw(region.end)) continue;
+        if (!(before ? region.in_before : region.in_after)) continue;
+        cursor_ = i;
+        return (before ? before_ : after_).data() + region.offset + distance(region.begin, begin);
+    }
+    return nullptr;
+}
+
+const std::byte* ThreadReader::find_extra(Address address) const {
+    const Address begin = address + shape_.begin();
+    const Address end = begin + shape_.bytes();
+    for (const Region& region : extra_regions_) {
+        if (region.in_after && raw(begin) >= raw(region.begin) && raw(end) <= raw(region.end)) {
+            return extra_.data() + region.offset + distance(region.begin, begin);
+        }
+    }
+    return nullptr;
+}
+
+const std::byte* ThreadReader::read_missing(Memory& memory, Address address) {
+    if (const std::byte* known = find_extra(address)) return known;
+    if (raw(address) < 4096) return nullptr;
+    ++misses_;
+    const Chunk* chunk = chunk_of(address);
+    if (chunk == nullptr) {
+        read_remembered_chain(memory, address);
+    } else {
+        // Callers stand below: one read brings all of this chunk's part of the stack.
+        Region region;
+        region.begin = chunk->begin;
+        region.end = address + shape_.begin() + shape_.bytes();
+        region.offset = extra_.size();
+        extra_.resize(extra_.size() + distance(region.begin, region.end));
+        region.in_after = read_bytes(memory, region.begin, std::span(extra_).subspan(region.offset));
+        extra_regions_.push_back(region);
+    }
+    return find_extra(address);
+}
+
+// A frame outside the data stack: its callers of last time are most likely its callers now, and one call
+// brings them all.
+void ThreadReader::read_remembered_chain(Memory& memory, Address address) {
+    const auto& previous = previous_walk_.frames;
+    auto frame = std::find_if(previous.begin(), previous.end(),
+                              [&](const RawFrame& candidate) { return candidate.address == address; });
+    std::vector<Address> wanted{address};
+    if (frame != previous.end()) {
+        for (++frame; frame != previous.end() && wanted.size() < kMaxRemembered; ++frame) {
+            if (find_copy(frame->address, false) == nullptr) wanted.push_back(frame->address);
+        }
+    }
+    const std::size_t first = extra_regions_.size();
+    for (const Address begin : wanted) {
+        Region region;
+        region.begin = begin + shape_.begin();
+        region.end = region.begin + shape_.bytes();
+        region.offset = extra_.size();
+        extra_.resize(extra_.size() + shape_.bytes());
+        extra_regions_.push_back(region);
+    }
+    std::vector<ReadRange> ranges;
+    for (std::size_t i = first; i < extra_regions_.size(); ++i) {
+        ranges.push_back({extra_regions_[i].begin, std::span(extra_).subspan(extra_regions_[i].offset, shape_.bytes())});
+    }
+    const std::size_t complete = memory.read(ranges).complete;
+    for (std::size_t i = 0; i < complete; ++i) extra_regions_[first + i].in_after = true;
+}
+
+ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uint8_t> filled) {
+    ++sample_;
+    note_filled(filled);
+    extra_regions_.clear();
+    extra_.clear();
+    if (!is_same_thread()) return Status::kGone;
+    if (has(layout_.thread.datastack_chunk)) follow_chunks(memory);
+
+    if (has(layout_.thread.base_frame)) limits_.base_frame = thread_pointer(layout_.thread.base_frame);
+    const Address leaf = find_leaf(memory);
+    std::swap(previous_walk_, after_walk_);
+    if (leaf == kNullAddress || leaf == limits_.base_frame) {
+        after_walk_.frames.clear();
+        return Status::kNoFrame;
+    }
+    cursor_ = 0;
+    walk_frames(shape_, leaf, limits_,
+                [&](Address address) {
+                    const std::byte* copy = find_copy(address, false);
+                    return copy != nullptr ? copy : read_missing(memory, address);
+                },
+                after_walk_);
+    before_walk_.end = WalkEnd::kUnreadable;
+    before_walk_.frames.clear();
+    if (sandwich_) {
+        cursor_ = 0;
+        walk_frames(shape_, leaf, limits_, [&](Address address) { return find_copy(address, true); }, before_walk_);
+    }
+    learn(leaf);
+    return Status::kOk;
+}
+
+std::optional<RawFrame> ThreadReader::frame_before(Address address, Address caller) {
+    const std::byte* copy = find_copy(address, true);
+    if (copy == nullptr) return std::nullopt;
+    const FrameShape::Parsed parsed = shape_.parse(copy, address);
+    if (!parsed.is_valid || parsed.is_shim) return std::nullopt;
+    RawFrame frame = parsed.frame;
+    Address back = parsed.back;
+    constexpr int kMaxShimsInARow = 4;  // one stands between two frames; a few where eval loops nest
+    for (int i = 0; i < kMaxShimsInARow && back != caller; ++i) {
+        if (back == kNullAddress || back == limits_.base_frame) break;
+        const std::byte* shim_copy = find_copy(back, true);
+        if (shim_copy == nullptr) return std::nullopt;
+        const FrameShape::Parsed shim = shape_.parse(shim_copy, back);
+        if (!shim.is_valid || !shim.is_shim) return std::nullopt;
+        frame.through_c = true;
+        back = shim.back;
+    }
+    const bool is_root = back == kNullAddress || back == limits_.base_frame;
+    if (caller == kNullAddress ? !is_root : back != caller) return std::nullopt;
+    return frame;
+}
+
+// What this sample needed, the next one will need.
+void ThreadReader::learn(Address leaf) {
+    if (!chunks_.empty()) {
+        const Chunk& chunk = chunks_.front();
+        if (is_within(leaf, chunk.begin, chunk.end)) {
+            recent_water_ = std::max(recent_water_, distance(chunk.begin, leaf) + shape_.bytes());
+        }
+        high_water_ = std::max(high_water_, recent_water_);
+        if (sample_ % kForgetAfterSamples == 0) {
+            high_water_ = recent_water_;
+            recent_water_ = 0;
+        }
+    }
+    const auto use = [&](Address address) {
+        if (chunk_of(address) != nullptr) return;
+        const auto known = std::find_if(single_frames_.begin(), single_frames_.end(),
+                                        [&](const SingleFrame& single) { return single.address == address; });
+        if (known != single_frames_.end()) {
+            known->last_used = sample_;
+        } else {
+            const std::size_t limit = shape_.on_data_stack() ? kMaxSingleFrames : kMaxHeapFrames;
+            if (single_frames_.size() < limit) single_frames_.push_back({address, sample_});
+        }
+    };
+    if (shape_.on_data_stack()) {
+        for (const Address address : after_walk_.off_stack) use(address);
+    } else {
+        const auto& frames = after_walk_.frames;
+        for (std::size_t i = 0; i < frames.size() && i < kMaxHeapFrames; ++i) use(frames[i].address);
+    }
+    std::erase_if(single_frames_,
+                  [&](const SingleFrame& single) { return single.last_used + kForgetAfterSamples < sample_; });
+}
+
+}  // namespace pyprof

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The read plan of one thread: the ranges that its last samples needed, so that the next sample is one
+// vectored read. Frames of 3.11 on are read as the data stack chunk in which they stand; what stands
+// elsewhere (generators, frames up to 3.10) by its address. What the plan missed is read at once and
+// joins it. The reader copies and walks; it judges nothing.
+//
+// A sandwich plan copies the frames twice, before and after the pointer to the leaf: what is equal in
+// both was there when the pointer was read (sample/proof.h).
+#pragma once
+
+#include <pyprof/layout.h>
+#include <pyprof/memory.h>
+
+#include "python/frames.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace pyprof {
+
+class ThreadReader {
+public:
+    ThreadReader(const Layout& layout, const FrameShape& shape, Address thread_state);
+
+    // Appends this thread's ranges; their buffers stay valid until the next call.
+    void plan(std::vector<ReadRange>& ranges, bool sandwich);
+
+    enum class Status : std::uint8_t {
+        kOk,
+        kNoFrame,  // the thread has no Python frame now
+        kGone,     // the thread state can't be read or is another's by now
+    };
+    // After the read: `filled` tells for each of this thread's ranges whether it was read. Reads what
+    // the plan missed and walks the copies.
+    Status take(Memory& memory, std::span<const std::uint8_t> filled);
+
+    [[nodiscard]] const Walk& walk() const { return after_walk_; }          // dated by the pointer
+    [[nodiscard]] const Walk& walk_before() const { return before_walk_; }  // kUnreadable without a sandwich
+    // The thread state's own bytes, from its start.
+    // The frame at that address as the earlier copy holds it, if its caller there is `caller` (null for the
+    // root), entry frames skipped; nothing where that copy lacks it or says otherwise.
+    [[nodiscard]] std::optional<RawFrame> frame_before(Address address, Address caller);
+    [[nodiscard]] const std::byte* thread_bytes() const { return thread_bytes_.data(); }
+    [[nodiscard]] std::uint64_t misses() const { return misses_; }  // frames that the plan did not hold
+    [[nodiscard]] Address address() const { return thread_state_; }
+    // What must stay as it was for the state to be this thread's.
+    void set_identity(Address interpreter, std::uint64_t pthread) {
+        interpreter_ = interpreter;
+        pthread_ = pthread;
+    }
+
+private:
+    struct Region {
+        Address begin{};
+        Address end{};
+        std::size_t offset = 0;  // in either arena
+        bool in_before = false;
+        bool in_after = false;
+    };
+    struct Chunk {
+        Address address{};
+        Address begin{};  // of its frames
+        Address used{};   // end of its used part, for the chunks below the current one
+        Address end{};
+    };
+    struct SingleFrame {  // off the data stack
+        Address address{};
+        std::uint64_t last_used = 0;  // sample number
+    };
+    struct Planned {
+        enum class What : std::uint8_t { kBefore, kThread, kCframe, kAfter } what;
+        std::size_t region = 0;
+    };
+
+    void plan_regions();
+    void note_filled(std::span<const std::uint8_t> filled);
+    [[nodiscard]] bool is_same_thread() const;
+    Address find_leaf(Memory& memory);
+    void follow_chunks(Memory& memory);
+    const std::byte* find_copy(Address address, bool before);
+    const std::byte* find_extra(Address address) const;
+    const std::byte* read_missing(Memory& memory, Address address);
+    void read_remembered_chain(Memory& memory, Address address);
+    void learn(Address leaf);
+    [[nodiscard]] Address thread_pointer(Offset offset) const;
+    [[nodiscard]] const Chunk* chunk_of(Address address) const;
+
+    const Layout& layout_;
+    const FrameShape& shape_;
+    Address thread_state_;
+    Address interpreter_{};
+    std::uint64_t pthread_ = 0;
+
+    std::vector<std::byte> thread_bytes_;
+    Address cframe_{};
+    std::byte cframe_bytes_[8] = {};
+    bool has_thread_ = false;
+    bool has_cframe_ = false;
+
+    std::vector<Chunk> chunks_;      // current one first
+    std::vector<Region> regions_;    // the chunks in their order, then single frames
+    std::vector<std::byte> before_;
+    std::vector<std::byte> after_;
+    std::size_t cursor_ = 0;         // region of the last hit
+    std::vector<Planned> planned_;
+    bool sandwich_ = false;
+
+    std::vector<Region> extra_regions_;  // read directly for this sample
+    std::vector<std::byte> extra_;
+    std::vector<SingleFrame> single_frames_;
+    std::uint64_t high_water_ = 0;    // bytes of the current chunk that recent samples used
+    std::uint64_t recent_water_ = 0;
+    std::uint64_t sample_ = 0;
+    std::uint64_t misses_ = 0;
+
+    WalkLimits limits_;
+    Walk after_walk_;
+    Walk before_walk_;
+    Walk previous_walk_;
+};
+
+}  // namespace pyprof
