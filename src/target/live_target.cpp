@@ -48,6 +48,8 @@ public:
           pidfd_(std::move(pidfd)),
           memory_(pid),
           files_(directory_.get(), most_open_files()) {}
+    LiveTarget(const LiveTarget&) = delete;
+    LiveTarget& operator=(const LiveTarget&) = delete;
 
     pid_t pid() const override { return process_.pid; }
     Memory& memory() override { return memory_; }

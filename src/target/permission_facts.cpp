@@ -87,8 +87,10 @@ void add_target(const AccessSources& sources, const ProcStatus& own, const std::
     if (!status) return;  // hidepid=1
     facts.is_zombie = stat && (stat->state == 'Z' || stat->state == 'X');
     facts.thread_of = status->thread_group == facts.pid ? 0 : status->thread_group;
-    // The kernel gives the files of a process that may not be dumped to root (proc(5), /proc/PID).
-    facts.is_target_dumpable = info.st_uid == facts.target_uid;
+    // The kernel gives the files of a process that may not be dumped to root, though not its directory
+    // (task_dump_owner in fs/proc/base.c).
+    const std::string file = fmt::format("{}/proc/{}/status", sources.root, facts.pid);
+    facts.is_target_dumpable = ::stat(file.c_str(), &info) != 0 || info.st_uid == facts.target_uid;
     facts.target_has_more_capabilities = (status->permitted_capabilities & ~own.permitted_capabilities) != 0;
     facts.is_below_us = is_descendant(sources, facts.pid, own.thread_group);
     facts.apparmor_profile = first_line(read_small(sources, fmt::format("/proc/{}/attr/current", facts.pid)));

@@ -15,6 +15,8 @@ class RecordingTarget final : public Target {
 public:
     // `inner` must outlive this and every module opened through it.
     explicit RecordingTarget(Target& inner);
+    RecordingTarget(const RecordingTarget&) = delete;
+    RecordingTarget& operator=(const RecordingTarget&) = delete;
 
     // What has been asked so far. Modules opened through this add to it while they live.
     [[nodiscard]] const Snapshot& snapshot() const { return *snapshot_; }

@@ -15,6 +15,8 @@ namespace pyprof {
 class SnapshotTarget final : public Target {
 public:
     explicit SnapshotTarget(Snapshot snapshot);
+    SnapshotTarget(const SnapshotTarget&) = delete;
+    SnapshotTarget& operator=(const SnapshotTarget&) = delete;
 
     // From now on reads fail as `plan` says.
     void inject(FaultPlan plan);
