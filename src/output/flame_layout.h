@@ -27,8 +27,8 @@ struct FlameLayout {
     std::vector<FlameBox> boxes;  // parents before children, from left to right
     std::uint64_t total = 0;
     std::uint32_t rows = 1;
-    std::uint64_t narrow_boxes = 0;  // left out, because they have fewer samples than `least_samples`
-    std::uint64_t least_samples = 1;
+    std::uint64_t narrow_boxes = 0;    // left out
+    std::uint64_t narrow_samples = 0;  // the most that one of those has
 };
 
 [[nodiscard]] FlameLayout lay_out(const StackTree& tree, const FlameLimits& limits);

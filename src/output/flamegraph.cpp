@@ -23,10 +23,11 @@ namespace {
 
 constexpr int kWidth = 1200;
 constexpr int kMargin = 12;
-constexpr int kRow = 19;  // one of it is the gap
+constexpr int kRow = 20;  // one of it is the gap
 constexpr int kHeader = 112;
 constexpr int kNoteLine = 18;
 constexpr double kCharacter = 6.9;  // of the frames' font, on the wide side; the clipping forgives
+constexpr double kFramedWidth = 4;  // narrower boxes would be all edge
 constexpr int kTextMargin = 5;
 
 std::string_view root_label(const ResolvedProfile& profile) {
@@ -102,14 +103,14 @@ private:
         fmt::print(out_, "<g id=\"head\">\n<rect class=\"page\" width=\"100%\" height=\"{}\"/>\n", top_ - 4);
         line("command", 26, command_text(profile_.facts));
         line("facts", 47, setting_text(profile_));
-        line("facts", 65, count_text(profile_) + " \xC2\xB7 percentages are of " + base_text(profile_));
+        line("facts", 65,
+             fmt::format("{} \xC2\xB7 percentages of {}{}", count_text(profile_), base_text(profile_),
+                         options_.inverted ? " \xC2\xB7 inverted: callees above callers" : ""));
         write_notes(83);
         write_legend();
-        fmt::print(
-            out_,
-            "<svg id=\"info\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"24\"><text y=\"16\">{}</text></svg>\n",
-            kMargin, top_ - 32, kWidth - 2 * kMargin,
-            options_.inverted ? "Inverted: leaves at the top, their callers below." : "");
+        fmt::print(out_,
+                   "<svg id=\"info\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"24\"><text y=\"16\"/></svg>\n",
+                   kMargin, top_ - 32, kWidth - 2 * kMargin);
         out_ << "</g>\n";
     }
 
@@ -125,9 +126,10 @@ private:
     void write_notes(int baseline) {
         if (layout_.narrow_boxes > 0) {
             line("note", baseline,
-                 fmt::format(
-                     "{} frames narrower than {} ({}) are not drawn.", with_commas(layout_.narrow_boxes),
-                     share_text(layout_.least_samples, layout_.total), samples_text(layout_.least_samples)));
+                 fmt::format("{} narrow frames are not drawn; each has at most {} ({:.2g}%).",
+                             with_commas(layout_.narrow_boxes), samples_text(layout_.narrow_samples),
+                             100.0 * static_cast<double>(layout_.narrow_samples) /
+                                 static_cast<double>(layout_.total)));
             baseline += kNoteLine;
         }
         if (tree_.cut_samples > 0) {
@@ -177,15 +179,16 @@ private:
         const std::string label = is_root ? std::string(root_label(profile_)) : tree_.labels[box.label];
         const double whole = layout_.total == 0 ? 1 : static_cast<double>(layout_.total);
         const double width = layout_.total == 0 ? 100 : 100 * static_cast<double>(box.samples) / whole;
+        const double pixels = width / 100 * (kWidth - 2 * kMargin);
         fmt::print(out_,
                    "<svg class=\"f {}\" x=\"{:.4f}%\" y=\"{}\" width=\"{:.4f}%\" height=\"{}\" data-x=\"{}\" "
                    "data-n=\"{}\"><title>{}\n{}, {} of {}</title><rect width=\"100%\" height=\"100%\"/>",
-                   is_root ? "m" : css_class(box.label), 100 * static_cast<double>(box.begin) / whole,
-                   box.row * kRow, width, kRow - 1, box.begin, box.samples, xml_text(label),
-                   samples_text(box.samples), share_text(box.samples, layout_.total),
-                   xml_text(base_text(profile_)));
-        const std::string text = box_text(label, width / 100 * (kWidth - 2 * kMargin));
-        if (!text.empty()) fmt::print(out_, "<text x=\"{}\" y=\"13\">{}</text>", kTextMargin, text);
+                   (is_root ? "m" : css_class(box.label)) + (pixels >= kFramedWidth ? " w" : ""),
+                   100 * static_cast<double>(box.begin) / whole, box.row * kRow, width, kRow - 1, box.begin,
+                   box.samples, xml_text(label), samples_text(box.samples),
+                   share_text(box.samples, layout_.total), xml_text(base_text(profile_)));
+        const std::string text = box_text(label, pixels);
+        if (!text.empty()) fmt::print(out_, "<text x=\"{}\" y=\"14\">{}</text>", kTextMargin, text);
         out_ << "</svg>\n";
     }
 

@@ -15,6 +15,7 @@ const id = name => picture.getElementById(name);
 const area = id("frames"), head = id("head"), info = id("info").querySelector("text");
 const total = +area.dataset.total, rowHeight = +area.dataset.row, base = area.dataset.base;
 const margin = +area.getAttribute("x");
+const command = head.querySelector(".command text"), fullCommand = command.textContent;
 
 const frames = Array.from(area.children, (el, index) => {
   const label = el.firstElementChild.textContent.split("\n")[0];
@@ -54,6 +55,7 @@ function layOut() {
     frame.shown = isAbove || isBelow && frame.width >= 0.05;
     frame.el.style.display = frame.shown ? "" : "none";
     frame.el.classList.toggle("up", isAbove);
+    frame.el.classList.toggle("w", frame.width >= 4);
     if (!frame.shown) continue;
     frame.el.setAttribute("x", isAbove ? "0%" : 100 * (frame.begin - zoomed.begin) / whole + "%");
     frame.el.setAttribute("width", 100 * frame.width / width + "%");
@@ -74,7 +76,7 @@ function fitText(frame) {
     if (!name) return;
     frame.text = document.createElementNS(SVG, "text");
     frame.text.setAttribute("x", 5);
-    frame.text.setAttribute("y", 13);
+    frame.text.setAttribute("y", 14);
     frame.el.append(frame.text);
   }
   if (frame.text.textContent === name + file) return;
@@ -88,24 +90,26 @@ function fitText(frame) {
 function fitHeader(width) {
   holder.setAttribute("width", width);
   const used = Math.ceil(bar.lastElementChild.getBoundingClientRect().right - bar.firstElementChild.getBoundingClientRect().left);
-  for (const line of head.querySelectorAll("svg:not(#legend)")) {
-    line.setAttribute("width", line.classList.contains("command") ? Math.max(width - used - 20, 40) : width);
-  }
+  for (const line of head.querySelectorAll("svg:not(#legend)")) line.setAttribute("width", width);
+  const room = Math.max(width - used - 20, 40);
+  command.textContent = fullCommand;
+  const share = room / command.getComputedTextLength();
+  if (share < 1) command.textContent = fullCommand.slice(0, Math.floor(fullCommand.length * share) - 1) + "\u2026";
   const legend = id("legend");
   legend.setAttribute("x", width + margin - legend.getAttribute("width"));
   const facts = Math.max(...Array.from(head.querySelectorAll(".facts text"), text => text.getComputedTextLength()));
-  legend.style.display = facts + 360 > width ? "none" : "";
+  legend.style.display = facts + 370 > width ? "none" : "";
 }
 
 // ---- what is told of a frame ----
 
 function describe(frame) {
   let text = `${frame.label}   ${commas(frame.samples)} ${frame.samples === 1 ? "sample" : "samples"}, ${share(frame.samples, total)} of ${base}`;
-  if (zoomed !== root && contains(zoomed, frame) && frame.row >= zoomed.row) text += `, ${share(frame.samples, zoomed.samples)} of the zoomed frame`;
+  if (zoomed !== root && frame !== zoomed && contains(zoomed, frame) && frame.row >= zoomed.row) text += `, ${share(frame.samples, zoomed.samples)} of the zoomed frame`;
   return text;
 }
 
-const hint = info.textContent || "Click a frame to zoom, Esc to go back, Ctrl-F to search, arrow keys to walk.";
+const hint = "Click a frame to zoom, Esc to go back, Ctrl-F to search, arrow keys to walk.";
 const tell = text => { info.textContent = text; };
 
 // ---- zoom and search ----

@@ -9,20 +9,26 @@ namespace pyprof {
 
 const std::string_view kFlamegraphStyle = R"css(
 .pyprof{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",sans-serif;fill:#1f2328}
-.page{fill:#ffffff}
+.pyprof{color-scheme:light dark;background:#fff}
+.page{fill:#fff}
 .command text{font-size:17px;font-weight:600}
 .facts text,#legend text{fill:#59636e}
 .note text{fill:#9a5b00}
-#info text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
+#info text{white-space:pre;font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 #frames{font:11.5px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1b1b1b}
 #frames text{pointer-events:none;white-space:pre}
 #frames tspan{fill-opacity:.62}
 .f{cursor:pointer;outline:none}
 .f rect{rx:2px}
-.f:hover rect,.f:focus rect{stroke:#1f2328;stroke-width:1.5px}
-.up{opacity:.55}
-.searching .f{opacity:.35}
-.searching .hit{opacity:1}
+.w rect{stroke:#fff;stroke-width:1px}
+.b rect{fill-opacity:.84}
+.c rect{fill-opacity:.68}
+.f:hover rect,.f:focus rect{stroke:#1f2328;stroke-width:2.5px}
+.up rect{fill-opacity:.5}
+.searching .f rect{fill-opacity:.28}
+.searching .f text{fill-opacity:.6}
+.searching .hit rect{fill-opacity:1}
+.searching .hit text{fill-opacity:1}
 .bar{display:flex;gap:8px;justify-content:flex-end;align-items:center;font:12px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;color:#59636e;white-space:nowrap}
 .bar input,.bar button{font:inherit;color:#1f2328;background:#f6f8fa;border:1px solid #d1d9e0;border-radius:6px;height:28px;box-sizing:border-box;padding:0 10px}
 .bar input{width:230px;min-width:60px}
@@ -44,10 +50,12 @@ const std::string_view kFlamegraphStyle = R"css(
 .hit text{fill:#fff}
 @media (prefers-color-scheme:dark){
   .pyprof{fill:#e6edf3}
+  .pyprof{background:#15181c}
   .page{fill:#15181c}
   .facts text,#legend text{fill:#9198a1}
   .note text{fill:#d9a13f}
   #frames{fill:#f2f3f5}
+  .w rect{stroke:#15181c}
   .f:hover rect,.f:focus rect{stroke:#e6edf3}
   .bar{color:#9198a1}
   .bar input,.bar button{color:#e6edf3;background:#22272e;border-color:#3d444d}

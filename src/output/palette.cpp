@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Family by origin, shade by a hash of the module's name.
+// Family by origin, shade by a hash of the module's name, tone by a hash of the function's.
 #include "output/palette.h"
 
 #include <cstdint>
@@ -17,6 +17,11 @@ std::uint32_t fnv1a(std::string_view text) {
     std::uint32_t hash = 2166136261U;
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
     return hash;
+}
+
+std::uint32_t spread(std::string_view text) {
+    const std::uint32_t hash = fnv1a(text);
+    return hash ^ hash >> 16;
 }
 
 char family_of(Origin origin) {
@@ -40,9 +45,9 @@ std::string colour_class(const ResolvedProfile::Frame& frame, std::string_view w
     // A package or a part of the standard library is one module; of the program each file is.
     std::string_view module = source.short_path;
     if (source.origin != Origin::kProgram) module = module.substr(0, module.find('/'));
-    const std::uint32_t hash = fnv1a(module);
-    const std::uint32_t shade = (hash ^ hash >> 16) % kShades;
-    return family_of(source.origin) + std::to_string(shade);
+    const char* const kTones[] = {"", " b", " c"};
+    return family_of(source.origin) + std::to_string(spread(module) % kShades) +
+           kTones[spread(frame.name) % 3];
 }
 
 }  // namespace pyprof

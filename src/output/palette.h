@@ -12,7 +12,7 @@
 namespace pyprof {
 
 // "o3": the program's own file in shade 3; "p" a package, "s" the standard library; "n" native, "m" a
-// marker.
+// marker. " b" or " c" behind it is a paler tone, which tells functions of one module apart.
 std::string colour_class(const ResolvedProfile::Frame& frame, std::string_view working_directory);
 
 }  // namespace pyprof

@@ -52,10 +52,13 @@ struct Track {
 };
 
 // Spans in the order of time; what lies between two of them is an empty stack, so that the axis is true.
+// Ticks carry jitter: half an interval is no hole, and what was skipped so makes the next one longer.
 void add_spans(const ResolvedProfile& profile, std::vector<Track>& tracks) {
     for (const ResolvedProfile::Span& span : profile.spans) {
         Track& track = tracks[span.thread];
-        if (span.begin > track.length) track.append(0, span.begin - track.length);
+        const nanoseconds hole = span.begin - track.length;
+        const nanoseconds interval = span.weight / std::max<std::uint32_t>(span.samples, 1);
+        if (hole > interval / 2) track.append(0, hole);
         track.append(span.node, span.weight);
         track.samples += span.samples;
     }

@@ -111,6 +111,110 @@ inline ResolvedProfile service_profile() {
     return profile;
 }
 
+// A program of many modules whose calls spread at random (the same each time): some 100,000 distinct
+// stacks where many samples are asked for.
+inline ResolvedProfile wide_profile(std::uint32_t samples) {
+    struct Module {
+        const char* file;
+        const char* directory;
+    };
+    constexpr Module kModules[] = {
+        {"shop/views.py", "/srv/"},
+        {"shop/models.py", "/srv/"},
+        {"shop/pricing.py", "/srv/"},
+        {"main.py", "/srv/"},
+        {"django/db/models/query.py", "/srv/venv/lib/python3.12/site-packages/"},
+        {"django/core/handlers/base.py", "/srv/venv/lib/python3.12/site-packages/"},
+        {"sqlalchemy/orm/session.py", "/srv/venv/lib/python3.12/site-packages/"},
+        {"requests/sessions.py", "/srv/venv/lib/python3.12/site-packages/"},
+        {"json/decoder.py", "/usr/lib/python3.12/"},
+        {"logging/__init__.py", "/usr/lib/python3.12/"},
+        {"re/_parser.py", "/usr/lib/python3.12/"},
+        {"selectors.py", "/usr/lib/python3.12/"}};
+    constexpr const char* kNames[] = {"handle",          "Query.fetch", "compute_total",  "Session.request",
+                                      "parse",           "<listcomp>",  "Manager.filter", "<lambda>",
+                                      "render_template", "load",        "Cache.get",      "_dispatch",
+                                      "Field.validate",  "emit",        "walk",           "to_internal"};
+    ResolvedProfile profile;
+    profile.nodes.push_back({});
+    profile.threads.push_back({100, "MainThread", true});
+    for (std::uint32_t i = 0; i < 192; ++i) {
+        const Module& module = kModules[i % 12];
+        profile.frames.push_back({FrameKind::kPython, kNames[i / 12], module.file,
+                                  std::string(module.directory) + module.file,
+                                  static_cast<std::int32_t>(10 + 7 * i)});
+    }
+    std::uint64_t state = 1;
+    const auto random = [&](std::uint32_t limit) {  // Knuth's MMIX generator
+        state = state * 6364136223846793005U + 1442695040888963407U;
+        return static_cast<std::uint32_t>(state >> 33) % limit;
+    };
+    std::vector<std::vector<std::uint32_t>> children{{}};
+    std::vector<std::size_t> weight_of{0};
+    for (std::uint32_t i = 0; i < samples; ++i) {
+        std::uint32_t node = 0;
+        for (std::uint32_t depth = 0; depth < 40 && (depth < 4 || random(12) != 0); ++depth) {
+            const std::uint32_t spread = 1 + node * 7 % 4;
+            const std::uint32_t frame = (node * 31 + random(spread) * random(spread) + 3 * depth) % 192;
+            std::uint32_t next = 0;
+            for (const std::uint32_t child : children[node])
+                next = profile.nodes[child].frame == frame ? child : next;
+            if (next == 0) {
+                next = static_cast<std::uint32_t>(profile.nodes.size());
+                profile.nodes.push_back({node, frame});
+                children[node].push_back(next);
+                children.emplace_back();
+                weight_of.push_back(0);
+            }
+            node = next;
+        }
+        if (weight_of[node] == 0) {
+            profile.weights.push_back({0, node, 0, {}});
+            weight_of[node] = profile.weights.size();
+        }
+        ResolvedProfile::Weight& weight = profile.weights[weight_of[node] - 1];
+        ++weight.samples;
+        weight.time += std::chrono::milliseconds(1);
+    }
+    profile.total_samples = samples;
+    profile.facts.pid = 20417;
+    profile.facts.command = {"python3", "-m", "shop.main", "--workers", "1"};
+    profile.facts.working_directory = "/srv";
+    profile.facts.python = "3.12.1";
+    profile.facts.rate_hz = 1000;
+    profile.facts.which_threads = "running";
+    profile.figures.refused = samples / 400;
+    profile.figures.truncated = samples / 150;
+    profile.figures.busiest_thread_samples = samples;
+    profile.figures.elapsed = std::chrono::milliseconds(samples) * 1003 / 1000;
+    return profile;
+}
+
+// One function that calls itself `depth` times, half of the samples at the end, the others on the way.
+inline ResolvedProfile deep_profile(std::uint32_t depth) {
+    ResolvedProfile profile;
+    profile.nodes.push_back({});
+    profile.threads.push_back({100, "MainThread", true});
+    profile.frames.push_back({FrameKind::kPython, "<module>", "deep.py", "/srv/deep.py", 9});
+    profile.frames.push_back({FrameKind::kPython, "descend", "deep.py", "/srv/deep.py", 4});
+    profile.frames.push_back({FrameKind::kPython, "leaf", "deep.py", "/srv/deep.py", 2});
+    profile.nodes.push_back({0, 0});
+    for (std::uint32_t i = 1; i < depth; ++i) {
+        profile.nodes.push_back({i, 1});
+        if (i % (depth / 50) == 0) profile.weights.push_back({0, i, 1, std::chrono::milliseconds(10)});
+    }
+    profile.nodes.push_back({depth, 2});
+    profile.weights.push_back({0, depth + 1, 50, std::chrono::milliseconds(500)});
+    for (const ResolvedProfile::Weight& weight : profile.weights) profile.total_samples += weight.samples;
+    profile.facts.pid = 7;
+    profile.facts.command = {"python3", "deep.py"};
+    profile.facts.rate_hz = 100;
+    profile.facts.which_threads = "running";
+    profile.figures.busiest_thread_samples = profile.total_samples;
+    profile.figures.elapsed = std::chrono::seconds(1);
+    return profile;
+}
+
 inline ResolvedProfile empty_profile() {
     ResolvedProfile profile;
     profile.nodes.push_back({});
