@@ -178,6 +178,9 @@ struct Layout {
         Offset frame_size = kAbsent;  // co_framesize int (words), 3.11 on
         Offset nlocalsplus = kAbsent; // int, 3.11 on
         Offset argument_count = kAbsent;    // co_argcount
+        // int: code units before RESUME, 3.11 on. A frame that stands before it and is no generator's is
+        // being built, or waits below an __init__ (EXIT_INIT_CHECK): the interpreter hides it, too.
+        Offset first_traceable = kAbsent;
         Offset local_names = kAbsent;  // co_varnames up to 3.10, co_localsplusnames
         Offset local_kinds = kAbsent;  // 3.11 on
         Offset tlbc = kAbsent;         // _PyCodeArray *, free-threaded 3.14 on

@@ -153,6 +153,8 @@ void fill_code(Layout& layout, const Described& of, const Rest& rest) {
     code.local_names = of("code_object.localsplusnames");
     code.local_kinds = of("code_object.localspluskinds");
     code.tlbc = of("code_object.co_tlbc");
+    // _co_firsttraceable, co_extra, then co_tlbc where there is one, then the bytecode.
+    code.first_traceable = (has(code.tlbc) ? code.tlbc : code.bytecode) - 16;
     layout.function.code = header + 32;
     layout.function.version = header + rest.function_version;
     layout.generator.name = of.or_else("gen_object.gi_name", header + 8);
@@ -200,6 +202,7 @@ bool fits(const Layout& layout) {
     return within(thread.dict, 8, thread.size) && within(thread.id, 8, thread.size) &&
            within(thread.state, 4, thread.size) && within(thread.datastack_limit, 8, thread.size) &&
            within(code.flags, 4, code.size) && within(code.version, 4, code.size) &&
+           within(code.first_traceable, 4, code.size) &&
            within(layout.frame.function, 8, layout.frame.size) && within(layout.gil.locked, 4, 128) &&
            within(layout.gil.last_holder, 8, 128) && layout.object.header_size == (layout.free_threaded ? 32U : 16U) &&
            within(layout.interpreter.threads_main, 8, layout.interpreter.size) &&

@@ -2,7 +2,9 @@
 //
 // The layouts of release builds of 3.8 to 3.12, one row a minor version: CPython keeps them within a
 // minor. The numbers are those of CPython's own headers (tests/layouts/print_offsets prints them and a
-// test compares them); a row differs from its predecessor only where the version does.
+// test compares them); a row differs from its predecessor only where the version does. The sizes of
+// interpreters and threads do vary by some words between patch releases: those of 3.8.18, 3.9.18,
+// 3.10.13, 3.11.7 and 3.12.1 stand here.
 #include "python/layouts.h"
 
 namespace pyprof {
@@ -137,6 +139,7 @@ constexpr Layout row_3_11() {
                 .flags = 48,
                 .nlocalsplus = 76,
                 .argument_count = 56,
+                .first_traceable = 168,
                 .local_names = 96,
                 .local_kinds = 104};
     row.function.version = 128;
@@ -195,6 +198,7 @@ constexpr Layout row_3_12() {
     row.code.frame_size = 76;
     row.code.nlocalsplus = 72;
     row.code.argument_count = 52;
+    row.code.first_traceable = 176;
     row.function.version = 136;
     row.generator = {.frame = 72, .frame_state = 67, .name = 24, .qualname = 32};
     row.type.cached_keys = 880;

@@ -89,6 +89,7 @@ inline std::map<std::string, long> fields_of(const Layout& layout) {
     add("code.version", layout.code.version);
     add("code.frame_size", layout.code.frame_size);
     add("code.nlocalsplus", layout.code.nlocalsplus);
+    add("code.first_traceable", layout.code.first_traceable);
     add("code.argument_count", layout.code.argument_count);
     add("code.local_names", layout.code.local_names);
     add("code.local_kinds", layout.code.local_kinds);

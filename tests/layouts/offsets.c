@@ -306,6 +306,7 @@ static void print_code(void) {
     FIELD("code.qualname", PyCodeObject, co_qualname);
     FIELD("code.bytecode", PyCodeObject, co_code_adaptive);
     FIELD("code.nlocalsplus", PyCodeObject, co_nlocalsplus);
+    FIELD("code.first_traceable", PyCodeObject, _co_firsttraceable);
     FIELD("code.local_names", PyCodeObject, co_localsplusnames);
     FIELD("code.local_kinds", PyCodeObject, co_localspluskinds);
 #else
@@ -313,6 +314,7 @@ static void print_code(void) {
     ABSENT("code.qualname");
     FIELD("code.bytecode", PyCodeObject, co_code);
     ABSENT("code.nlocalsplus");
+    ABSENT("code.first_traceable");
     FIELD("code.local_names", PyCodeObject, co_varnames);
     ABSENT("code.local_kinds");
 #endif

@@ -2,6 +2,7 @@
 //
 // The readers of objects against living interpreters: live_objects.py says what its objects are, the
 // readers must see the same from outside. One run for each interpreter that is there.
+#include "layouts/facts.h"
 #include "layouts/interpreters.h"
 #include "python/layouts.h"
 #include "python/objects.h"
@@ -13,42 +14,11 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 using namespace pyprof;
 using namespace pyprof::test;
 
 namespace {
-
-// One line: a kind, then words.
-struct Fact {
-    std::string kind;
-    std::vector<std::string> words;
-
-    [[nodiscard]] std::uint64_t number(std::size_t i) const { return std::stoull(words.at(i)); }
-    [[nodiscard]] Address address(std::size_t i = 0) const { return Address{number(i)}; }
-    [[nodiscard]] std::string text(std::size_t i) const {
-        std::string bytes;
-        const std::string& hex = words.at(i);
-        if (hex == "-") return bytes;
-        for (std::size_t at = 0; at + 2 <= hex.size(); at += 2) {
-            bytes.push_back(static_cast<char>(std::stoi(hex.substr(at, 2), nullptr, 16)));
-        }
-        return bytes;
-    }
-};
-
-std::vector<Fact> parse(const std::vector<std::string>& lines) {
-    std::vector<Fact> facts;
-    for (const std::string& line : lines) {
-        std::istringstream stream(line);
-        Fact fact;
-        stream >> fact.kind;
-        for (std::string word; stream >> word;) fact.words.push_back(word);
-        facts.push_back(fact);
-    }
-    return facts;
-}
 
 struct Reader {
     ProcessMemory memory;
@@ -129,7 +99,7 @@ TEST_CASE("layouts: objects and thread names of living interpreters read as they
     for (const Interpreter& interpreter : all) {
         CAPTURE(interpreter.build());
         PythonProgram program(interpreter, read_text(PYPROF_TEST_DIR "/layouts/live_objects.py"));
-        const auto facts = parse(program.read_until_ready());
+        const auto facts = parse_facts(program.read_until_ready());
         REQUIRE(facts.size() > 100);
         REQUIRE(facts.back().kind == "ready");
         Reader reader{ProcessMemory(program.pid()), {}, {}};
