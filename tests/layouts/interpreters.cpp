@@ -45,12 +45,14 @@ std::vector<Interpreter> interpreters(const std::string& test_directory) {
     return all;
 }
 
-PythonProgram::PythonProgram(const Interpreter& interpreter, const std::string& source) {
+PythonProgram::PythonProgram(const Interpreter& interpreter, const std::string& source,
+                             const std::vector<std::string>& arguments) {
     int in[2];
     int out[2];
     if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) return;
     std::vector<std::string> words = interpreter.command;
     words.insert(words.end(), {"-c", source});
+    words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);

@@ -25,10 +25,11 @@ struct Interpreter {
 // Only those that are there already; nothing is fetched for a test.
 std::vector<Interpreter> interpreters(const std::string& test_directory);
 
-// A program given on its standard input's behalf with -c; it ends when this object does.
+// A program given with -c and its arguments. It is expected to end once its standard input is closed.
 class PythonProgram {
 public:
-    PythonProgram(const Interpreter& interpreter, const std::string& source);
+    PythonProgram(const Interpreter& interpreter, const std::string& source,
+                  const std::vector<std::string>& arguments = {});
     ~PythonProgram();
     PythonProgram(const PythonProgram&) = delete;
     PythonProgram& operator=(const PythonProgram&) = delete;
