@@ -54,6 +54,7 @@ CLI::App* add_record(CLI::App& app, Options& options) {
     record->add_option("-p,--pid", options.record_pid, "Process to profile")->group("Target");
     record->add_option("-r,--rate", options.rate, "Samples a second: 100, 2.5, 10k, max")->group("Sampling")->capture_default_str();
     record->add_option("-d,--duration", options.duration, "Wall time: 30, 30s, 2m (default: until Ctrl-C or the end)")->group("Sampling");
+    record->add_flag("--nonblocking", options.record.nonblocking, "Never stop a thread, not even for 50 us to prove a stack")->group("Sampling");
     record->add_flag("--idle", options.idle, "Sleepers, GIL waiters and disk waits, too")->group("What to show");
     record->add_flag("--gil", options.gil, "Only the thread that holds the GIL")->group("What to show");
     record->add_flag("-t,--threads", options.record.per_thread, "A root frame per thread")->group("What to show");

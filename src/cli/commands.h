@@ -29,6 +29,7 @@ struct RecordSettings {
     bool functions_only = false;
     bool full_filenames = false;
     bool inverted = false;
+    bool nonblocking = false;
     bool quiet = false;
 };
 Result<int> run_record(const RecordSettings& settings);

@@ -185,6 +185,7 @@ void RecordCommand::sample() {
     options.sampler.with_lines = !settings_.functions_only;
     options.duration = settings_.duration;
     options.keep_spans = format_->wants_spans;
+    options.may_stop = !settings_.nonblocking;
     if (auto facts = target_->read_facts()) facts_ = std::move(*facts);
     started_ = std::chrono::system_clock::now();
     recorder_.emplace(*target_, *process_, options);

@@ -55,6 +55,7 @@ std::string closing_line(const ResolvedProfile& profile, const std::string& outp
     if (f.refused > 0) text += fmt::format(", {} refused", f.refused);
     if (f.late > 0) text += fmt::format(", {} late ({:.1f} % of all ticks)", f.late, share(f.late, f.late + f.ticks));
     if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
+    if (f.stops > 0) text += fmt::format(", {} short stops ({:.1f} ms in all)", f.stops, 1000 * seconds(f.stopped));
     if (f.errors > 0) text += fmt::format(", {} read errors", f.errors);
     if (elapsed > 0) text += fmt::format("; pyprof used {:.1f} % of a processor", 100 * seconds(f.profiler_cpu) / elapsed);
     return text;

@@ -108,12 +108,18 @@ void walk_frames(const FrameShape& shape, Address leaf, const WalkLimits& limits
     walk.off_stack.clear();
     walk.steps = 0;
     Address address = leaf;
+    Address milestone{};  // Brent: a cycle comes back to it before the next one is set
+    std::size_t next_milestone = 64;
     bool ends_in_c = false;
     while (true) {
         if (address == kNullAddress || address == limits.base_frame) break;
-        if (++walk.steps > kMaxSteps) {
+        if (++walk.steps > kMaxSteps || address == milestone) {
             walk.end = WalkEnd::kEndless;
             return;
+        }
+        if (walk.steps == next_milestone) {
+            milestone = address;
+            next_milestone *= 2;
         }
         const std::byte* copy = find(address);
         if (copy == nullptr) {

@@ -7,9 +7,9 @@ namespace pyprof {
 
 namespace {
 
-// Enough to hold an opcode and the caches of a call on either side of the instruction field.
-constexpr std::uint64_t kSiteBefore = 8;
-constexpr std::uint64_t kSiteBytes = 24;
+// From the longest inline cache before the instruction field to the function version behind it.
+constexpr std::uint64_t kSiteBefore = Opcodes::kMaxCacheUnits * 2;
+constexpr std::uint64_t kSiteBytes = kSiteBefore + 8;
 
 const RawFrame& from_root(const Walk& walk, std::size_t depth) {
     return walk.frames[walk.frames.size() - 1 - depth];
@@ -39,20 +39,25 @@ void PathProver::read_sites(const Walk& after, std::size_t count) {
     }
     const std::size_t complete = memory_.read(ranges_).complete;
     for (std::size_t i = 0; i < complete; ++i) {
-        const std::byte* at_instruction = site_bytes_.data() + i * kSiteBytes + kSiteBefore;
-        sites_[i].opcode = load<std::uint8_t>(at_instruction + opcodes_->opcode_offset, 0);
-        if (opcodes_->is(sites_[i].opcode, kHasFunctionVersion)) {
+        const auto bytes = std::span<const std::byte>(site_bytes_).subspan(i * kSiteBytes, kSiteBytes);
+        const std::byte* at_instruction = bytes.data() + kSiteBefore;
+        sites_[i].is_call = opcodes_->waiting_opcode(bytes.first(kSiteBefore + 2)).has_value();
+        sites_[i].is_return = opcodes_->is(load<std::uint8_t>(at_instruction, 0), kReturns);
+        const auto opcode = load<std::uint8_t>(at_instruction + opcodes_->opcode_offset, 0);
+        if (opcodes_->is(opcode, kHasFunctionVersion)) {
             sites_[i].function_version = load<std::uint32_t>(at_instruction + opcodes_->function_version_offset, 0);
         }
     }
 }
 
-bool PathProver::is_waiting(const RawFrame& before, const RawFrame& after, const Site& site) const {
+bool PathProver::is_waiting(const RawFrame& before, const RawFrame& after, std::size_t depth,
+                            const StackBuilder::Chain& chain) const {
     if (before.instruction != after.instruction) return false;
     if (!shape_.is_suspended(before) || !shape_.is_suspended(after)) return false;
     if (opcodes_ == nullptr || shape_.clears_popped_frames()) return true;
-    // A popped frame of 3.11 to 3.13 looks suspended from its return instruction on.
-    return opcodes_->is(site.opcode, kCallsPythonStrict);
+    // On 3.11 to 3.13 a frame looks suspended before its first instruction, too, and from its return
+    // instruction until it is gone: only at a call it waits for the frame above it.
+    return sites_[depth].is_call && chain.steps[depth].instruction >= 0;
 }
 
 bool PathProver::enough_sightings(PathId path) {
@@ -80,6 +85,12 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
     const bool marks_callers_in_c = opcodes_ == nullptr || shape_.clears_popped_frames();
     bool proved_whole = false;
     for (std::size_t i = 0; i < equal; ++i) {
+        const bool is_leaf = i + 1 == after.frames.size();
+        // Up to 3.10 a frame that was freed keeps its code and looks whole: a live one executes.
+        if (!shape_.on_data_stack() && is_leaf &&
+            (!shape_.is_suspended(earlier_[i]) || !shape_.is_suspended(from_root(after, i)))) {
+            break;
+        }
         // All callers of frame i wait, so what stands above them in both copies is their callee.
         const PathId path = chain.steps[i].path;
         if (!stacks_.is_proved(path)) {
@@ -88,7 +99,7 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
             stacks_.prove(path);
             ++proofs_;
         }
-        if (i + 1 == after.frames.size()) {
+        if (is_leaf) {
             proved_whole = true;
             break;
         }
@@ -96,10 +107,10 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
         const RawFrame& b = from_root(after, i);
         const bool calls_through_c = i + 1 < count && from_root(after, i + 1).through_c;
         if (calls_through_c && !marks_callers_in_c) {
-            if (a.instruction != b.instruction || opcodes_->is(sites_[i].opcode, kReturns)) break;
+            if (a.instruction != b.instruction || sites_[i].is_return) break;
             continue;
         }
-        if (!is_waiting(a, b, sites_[i])) break;
+        if (!is_waiting(a, b, i, chain)) break;
         // The callee may have changed between the copies; which function it was, the caller's cache says.
         if (i + 1 == equal && sites_[i].function_version != 0) {
             const CodeIndex callee = codes_.find_version(sites_[i].function_version);

@@ -37,11 +37,13 @@ public:
 
 private:
     struct Site {  // what the bytecode says at a caller's instruction
-        std::uint8_t opcode = 0;
+        bool is_call = false;    // of a kind that pushes a Python frame without going through C
+        bool is_return = false;
         std::uint32_t function_version = 0;
     };
     void read_sites(const Walk& after, std::size_t count);
-    [[nodiscard]] bool is_waiting(const RawFrame& before, const RawFrame& after, const Site& site) const;
+    [[nodiscard]] bool is_waiting(const RawFrame& before, const RawFrame& after, std::size_t depth,
+                                  const StackBuilder::Chain& chain) const;
     bool enough_sightings(PathId path);
 
     // A caller that waits in C code carries no mark of its own on 3.11 to 3.13: such a path must be seen

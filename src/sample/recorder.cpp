@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "sample/pacer.h"
+#include "target/live_target.h"
+#include "target/ptrace_stop.h"
 
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -40,7 +42,8 @@ void Recorder::join() {
 
 void Recorder::run() {
     ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);  // the default lets every sleep end 50 us late
-    Sampler sampler(target_, process_, *stacks_, options_.sampler, *this);
+    ThreadStopper stopper(traced_process(target_.pid()));
+    Sampler sampler(target_, process_, *stacks_, options_.sampler, *this, options_.may_stop ? &stopper : nullptr);
     const auto began = monotonic_now();
     const std::uint64_t seed = options_.seed != 0 ? options_.seed : static_cast<std::uint64_t>(began.count());
     Pacer pacer(options_.sampler.rate_hz, began, seed);

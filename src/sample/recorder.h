@@ -24,6 +24,7 @@ struct RecordingOptions {
     SamplerOptions sampler;
     std::optional<std::chrono::nanoseconds> duration;
     bool keep_spans = false;  // samples in the order of time, too
+    bool may_stop = true;     // short stops of a thread, to prove what can't be proved otherwise
     std::uint64_t seed = 0;   // of the jitter; 0: from the clock
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sample/sampler.h"
 
+#include "base/clock.h"
+
 #include <algorithm>
 
 namespace pyprof {
@@ -41,7 +43,8 @@ Slice slice_over(std::initializer_list<Offset> offsets) {
 
 }  // namespace
 
-Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, const SamplerOptions& options, Sink& sink)
+Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, const SamplerOptions& options, Sink& sink,
+                 ThreadStopper* stopper)
     : target_(target),
       memory_(target.memory()),
       process_(process),
@@ -53,7 +56,8 @@ Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, con
       codes_(memory_, layout_, stacks),
       builder_(codes_, stacks, options.with_lines),
       prover_(memory_, layout_, shape_, codes_, stacks, builder_),
-      epoch_(codes_, stacks, builder_) {
+      epoch_(codes_, stacks, builder_),
+      stopper_(stopper) {
     const Layout::Interpreter& i = layout_.interpreter;
     const Offset holder = has(i.own_gil) ? i.own_gil + layout_.gil.last_holder : kAbsent;
     const Offset locked = has(i.own_gil) ? i.own_gil + layout_.gil.locked : kAbsent;
@@ -184,7 +188,7 @@ void Sampler::plan_read(nanoseconds when) {
 
 // process_vm_readv stops at the first range that it can't read: go on behind it, so that one freed frame
 // costs no other thread its sample.
-void Sampler::read_planned() {
+void Sampler::read_ranges() {
     filled_.assign(ranges_.size(), 0);
     std::size_t done = 0;
     while (done < ranges_.size()) {
@@ -327,6 +331,29 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     return complete ? use(thread.chain, false) : keep_leaf(leaf);
 }
 
+// The stack at which the thread happens to stand is real. It proves that path and takes no sample: a
+// sample taken by a stop would be of another moment than the one that was due.
+void Sampler::prove_by_stop(Thread& thread) {
+    ranges_.clear();
+    thread.reader.plan(ranges_, false);
+    const nanoseconds began = monotonic_now();
+    if (!stopper_->stop(thread.triage.tid())) {
+        budget_.spend(monotonic_now() - began);
+        return;
+    }
+    read_ranges();
+    const ThreadReader::Status status = thread.reader.take(memory_, filled_);
+    stopper_->resume();
+    budget_.spend(monotonic_now() - began);
+    if (status != ThreadReader::Status::kOk) return;
+    const StackBuilder::Built built = builder_.build(thread.reader.walk(), stopped_chain_);
+    if (stopped_chain_.read_code && !still_stands(stopped_chain_)) {
+        stopped_chain_ = {};
+        return;
+    }
+    if (is_complete(thread.reader.walk(), stopped_chain_, built)) stacks_.prove(builder_.path_of(stopped_chain_));
+}
+
 void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) {
     const auto filled = std::span(filled_).subspan(thread.first_range, thread.range_count);
     const ThreadReader::Status status = thread.reader.take(memory_, filled);
@@ -342,6 +369,8 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
 
     if (thread.sandwich_samples > 0) --thread.sandwich_samples;
     const Sampled sampled = assess(thread);
+    const bool moves = thread.seen == ThreadTriage::State::kRunning;
+    if (!sampled.is_known && moves && stopper_ != nullptr && budget_.allows(when - start_)) in_doubt_.push_back(&thread);
     if (sampled.is_truncated) ++figures_.truncated;
     StackId stack = sampled.stack;
     if (options_.gc_marker && thread.holds_gil && is_collecting(thread)) {
@@ -371,9 +400,14 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
         refresh_threads();
     }
     plan_read(when);
-    read_planned();
+    read_ranges();
     parse_interpreters();
+    in_doubt_.clear();
     for (Thread* thread : planned_) take_thread(*thread, when, weight);
+    for (Thread* thread : in_doubt_) {
+        if (budget_.allows(when - start_)) prove_by_stop(*thread);
+    }
+    if (stopper_ != nullptr && stopper_->has_late()) stopper_->release_late();
     if (options_.which != WhichThreads::kRunning) {
         for (const auto& thread : threads_) {
             if (thread->seen != ThreadTriage::State::kStillBlocked || !thread->has_last) continue;
@@ -408,6 +442,7 @@ void Sampler::end_epoch(nanoseconds now) {
             thread->chain_before = {};
             thread->has_last = false;
         }
+        stopped_chain_ = {};
         codes_.reuse_retired();
     }
     for (const SampleRecord& record : result.records) sink_.add_sample(record);
@@ -418,6 +453,8 @@ void Sampler::finish(nanoseconds now) { end_epoch(now); }
 
 RunFigures Sampler::figures() const {
     RunFigures figures = figures_;
+    figures.stops = budget_.stops();
+    figures.stopped = budget_.spent();
     for (const auto& thread : threads_) {
         figures.busiest_thread_samples = std::max(figures.busiest_thread_samples, thread->samples);
     }

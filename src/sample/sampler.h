@@ -14,8 +14,10 @@
 #include "python/thread_names.h"
 #include "sample/epoch.h"
 #include "sample/proof.h"
+#include "sample/stop_budget.h"
 #include "sample/thread_reader.h"
 #include "sample/triage.h"
+#include "target/ptrace_stop.h"
 
 #include <chrono>
 #include <cstdint>
@@ -46,7 +48,10 @@ public:
         virtual void add_sample(const SampleRecord& record) = 0;
     };
 
-    Sampler(Target& target, PythonProcess& process, StackTable& stacks, const SamplerOptions& options, Sink& sink);
+    // `stopper` proves paths that nothing else can prove, by short stops within their budget; without one
+    // no thread is ever stopped.
+    Sampler(Target& target, PythonProcess& process, StackTable& stacks, const SamplerOptions& options, Sink& sink,
+            ThreadStopper* stopper = nullptr);
 
     enum class Outcome : std::uint8_t { kOk, kTargetEnded };
     Outcome tick(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
@@ -98,10 +103,11 @@ private:
     void register_thread(Thread& thread);
     [[nodiscard]] bool wants(const Thread& thread) const;
     void plan_read(std::chrono::nanoseconds when);
-    void read_planned();
     void parse_interpreters();
     void take_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled assess(Thread& thread);
+    void prove_by_stop(Thread& thread);
+    void read_ranges();
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
     [[nodiscard]] bool still_stands(const StackBuilder::Chain& chain);
     [[nodiscard]] bool holds_gil(const Thread& thread) const;
@@ -124,6 +130,9 @@ private:
     StackBuilder builder_;
     PathProver prover_;
     Epoch epoch_;
+    ThreadStopper* stopper_;
+    StopBudget budget_;
+    StackBuilder::Chain stopped_chain_;
 
     std::vector<std::unique_ptr<Thread>> threads_;
     std::vector<Interpreter> interpreters_;
@@ -136,6 +145,7 @@ private:
     std::vector<ReadRange> ranges_;
     std::vector<std::uint8_t> filled_;
     std::vector<Thread*> planned_;
+    std::vector<Thread*> in_doubt_;
     std::size_t interpreter_ranges_ = 0;
     bool must_refresh_ = true;
     std::chrono::nanoseconds last_refresh_{0};
