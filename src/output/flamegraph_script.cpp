@@ -172,7 +172,7 @@ function recall() {
 
 const make = (name, attributes = {}) => Object.assign(document.createElementNS(HTML, name), attributes);
 const holder = document.createElementNS(SVG, "foreignObject");
-for (const [name, value] of [["x", margin], ["y", 7], ["height", 32], ["width", 600]]) holder.setAttribute(name, value);
+for (const [name, value] of [["x", margin], ["y", 5], ["height", 34], ["width", 600]]) holder.setAttribute(name, value);
 const bar = make("div", { className: "bar" });
 const matched = make("output");
 const reset = make("button", { type: "button", textContent: "Reset zoom", hidden: true });

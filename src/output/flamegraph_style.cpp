@@ -29,7 +29,7 @@ const std::string_view kFlamegraphStyle = R"css(
 .searching .f text{fill-opacity:.6}
 .searching .hit rect{fill-opacity:1}
 .searching .hit text{fill-opacity:1}
-.bar{display:flex;gap:8px;justify-content:flex-end;align-items:center;font:12px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;color:#59636e;white-space:nowrap}
+.bar{display:flex;padding:2px 0;gap:8px;justify-content:flex-end;align-items:center;font:12px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;color:#59636e;white-space:nowrap}
 .bar input,.bar button{font:inherit;color:#1f2328;background:#f6f8fa;border:1px solid #d1d9e0;border-radius:6px;height:28px;box-sizing:border-box;padding:0 10px}
 .bar input{width:230px;min-width:60px}
 .bar input:focus,.bar button:focus-visible{outline:2px solid #4a7fd6;outline-offset:-1px}

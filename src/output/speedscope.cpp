@@ -91,6 +91,23 @@ std::vector<Track> make_tracks(const ResolvedProfile& profile) {
     return tracks;
 }
 
+// The viewer recurses over stacks: 5,000 frames it opened in Chromium, at 8,000 it ran out of its own stack
+// and read nothing (1.25.0). So the middle of deeper ones is cut, well below that.
+constexpr std::ptrdiff_t kMaxDepth = 3000;
+
+bool is_too_deep(const ResolvedProfile& profile) {
+    std::vector<std::ptrdiff_t> depths(profile.nodes.size(), 0);
+    for (std::size_t node = 1; node < depths.size(); ++node) {
+        depths[node] = depths[profile.nodes[node].parent] + 1;
+        if (depths[node] > kMaxDepth) return true;
+    }
+    return false;
+}
+
+std::uint32_t cut_marker(const ResolvedProfile& profile) {
+    return static_cast<std::uint32_t>(profile.frames.size());  // behind all others
+}
+
 void write_frames(Json& json, const ResolvedProfile& profile) {
     key(json, "shared");
     json.StartObject();
@@ -106,16 +123,29 @@ void write_frames(Json& json, const ResolvedProfile& profile) {
         }
         json.EndObject();
     }
+    if (is_too_deep(profile)) {
+        json.StartObject();
+        text(json, "name", "[frames left out]");
+        json.EndObject();
+    }
     json.EndArray();
     json.EndObject();
 }
 
+// Root first. `frames` is kept for its memory.
 void write_stack(Json& json, const ResolvedProfile& profile, std::uint32_t node,
                  std::vector<std::uint32_t>& frames) {
     frames.clear();
     for (; node != 0; node = profile.nodes[node].parent) frames.push_back(profile.nodes[node].frame);
+    std::reverse(frames.begin(), frames.end());
+    if (static_cast<std::ptrdiff_t>(frames.size()) > kMaxDepth) {
+        const auto first = frames.begin() + kMaxDepth / 2;
+        const auto last = frames.end() - kMaxDepth / 2;
+        *first = cut_marker(profile);
+        frames.erase(first + 1, last);
+    }
     json.StartArray();
-    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) json.Uint(*frame);
+    for (const std::uint32_t frame : frames) json.Uint(frame);
     json.EndArray();
 }
 

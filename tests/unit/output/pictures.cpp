@@ -33,6 +33,7 @@ TEST_CASE("pictures: a wide program, a deep one and a plain one", "[.][pictures]
     write("wide.svg", test::wide_profile(300'000));
     write("wide.inverted.svg", test::wide_profile(300'000), true);
     write("modest.svg", test::wide_profile(3'000));
+    write("modest.collapsed", test::wide_profile(3'000));
     write("modest.speedscope.json", test::wide_profile(3'000));
     write("deep.svg", test::deep_profile(10'000));
     write("deep.inverted.svg", test::deep_profile(10'000), true);

@@ -120,6 +120,22 @@ TEST_CASE("speedscope: time in which a thread was not seen is an empty stack, ji
     }
 }
 
+TEST_CASE("speedscope: of stacks too deep for the viewer the middle is left out under a marker") {
+    const rapidjson::Document document = speedscope(test::deep_profile(10'000));
+    const auto& frames = document["shared"]["frames"];
+    const auto& samples = document["profiles"][0]["samples"];
+    const auto& stack = samples[samples.Size() - 1];
+    REQUIRE(stack.Size() == 3001);
+    const auto name = [&](rapidjson::SizeType i) {
+        return std::string(frames[stack[i].GetUint()]["name"].GetString());
+    };
+    CHECK(name(0) == "<module>");
+    CHECK(name(1499) == "descend");
+    CHECK(name(1500) == "[frames left out]");
+    CHECK(name(1501) == "descend");
+    CHECK(name(3000) == "leaf");
+}
+
 TEST_CASE("speedscope: without spans the weights alone are written") {
     ProfileBuilder builder;
     const ThreadIndex main = builder.thread(1, "MainThread", true);
