@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{1} << 18;
 constexpr std::size_t kPage = 4096;
 constexpr std::uint64_t kMostBytesPerMapping = std::uint64_t{64} << 20;
+constexpr int kMostBadPages = 64;  // in a row: the rest of the mapping is not there either
 constexpr std::size_t kMostCookies = 8;
 constexpr int kMostCandidates = 4096;
 constexpr int kMostInterpreters = 256;
@@ -71,7 +72,8 @@ std::vector<Mapping> data_of(const LoadedModule& module, const std::vector<Mappi
 void scan_mapping(Memory& memory, const Mapping& mapping, std::size_t overlap, const VisitBytes& visit) {
     std::vector<std::byte> buffer(kPiece);
     const std::uint64_t size = std::min(distance(mapping.start, mapping.end), kMostBytesPerMapping);
-    for (std::uint64_t at = 0; at < size;) {
+    int bad_pages = 0;
+    for (std::uint64_t at = 0; at < size && bad_pages < kMostBadPages;) {
         const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, size - at));
         std::size_t got = want;
         if (!read_bytes(memory, mapping.start + at, {buffer.data(), want})) {
@@ -79,9 +81,11 @@ void scan_mapping(Memory& memory, const Mapping& mapping, std::size_t overlap, c
             got = std::min(want, kPage);
             if (!read_bytes(memory, mapping.start + at, {buffer.data(), got})) {
                 at += got;
+                ++bad_pages;
                 continue;
             }
         }
+        bad_pages = 0;
         if (!visit(mapping.start + at, {buffer.data(), got})) return;
         at += at + got < size && got > overlap ? got - overlap : got;
     }
