@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,7 @@ public:
     FrameId intern_frame(const Frame& frame);
     StackId intern_child(StackId parent, FrameId frame, PathId path);
     PathId intern_path(PathId parent, std::uint32_t code);
+    [[nodiscard]] std::optional<PathId> find_path(PathId parent, std::uint32_t code) const;  // interns nothing
     void prove(PathId path);  // and so every prefix of it
 
     // Any thread.

@@ -97,6 +97,12 @@ PathId StackTable::intern_path(PathId parent, std::uint32_t code) {
     return id;
 }
 
+std::optional<PathId> StackTable::find_path(PathId parent, std::uint32_t code) const {
+    const auto known = tables_->path_ids.find(pair(raw(parent), code));
+    if (known == tables_->path_ids.end()) return std::nullopt;
+    return known->second;
+}
+
 void StackTable::prove(PathId path) {
     // A proved path has proved ancestors, so the walk ends at the first of them; the root is proved.
     while (!is_proved(path)) {

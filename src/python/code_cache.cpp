@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kMaxNameCharacters = 1'000;
 constexpr std::size_t kMaxLineTableBytes = 1 << 20;
 constexpr std::uint32_t kMaxCodeUnits = 1 << 24;
+constexpr std::int32_t kMaxFrameWords = 1 << 20;
 constexpr std::size_t kMaxThreadLocalCopies = 4'096;
 // Include/cpython/code.h: CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
 constexpr std::uint32_t kGeneratorFlags = 0x20 | 0x80 | 0x200;
@@ -62,6 +63,14 @@ CodeIndex CodeCache::find(Address address) const {
     return found == by_address_.end() ? kNoCode : found->second;
 }
 
+CodeIndex CodeCache::find_by_instruction(Address instruction) const {
+    auto next = by_bytecode_.upper_bound(raw(instruction));
+    if (next == by_bytecode_.begin()) return kNoCode;
+    --next;
+    const Entry& entry = entries_[next->second];
+    return raw(instruction) < next->first + std::uint64_t{2} * entry.unit_count ? next->second : kNoCode;
+}
+
 CodeIndex CodeCache::find_version(std::uint32_t version) const {
     const auto found = by_version_.find(version);
     return found == by_version_.end() ? kNoCode : found->second;
@@ -97,6 +106,7 @@ CodeIndex CodeCache::load_code(Address address) {
         entries_[index] = std::move(entry);
     }
     by_address_[raw(address)] = index;
+    if (entries_[index].bytecode != kNullAddress) by_bytecode_[raw(entries_[index].bytecode)] = index;
     if (entries_[index].version != 0) by_version_[entries_[index].version] = index;
     return index;
 }
@@ -124,6 +134,10 @@ bool CodeCache::read_details(Entry& entry, std::span<const std::byte> object) {
     entry.first_line = load_int(object, code.first_line);
     if (has(code.flags)) {
         entry.is_generator = (static_cast<std::uint32_t>(load_int(object, code.flags)) & kGeneratorFlags) != 0;
+    }
+    if (has(code.frame_size)) {
+        const std::int32_t words = load_int(object, code.frame_size);
+        if (words > 0 && words < kMaxFrameWords) entry.frame_words = static_cast<std::uint32_t>(words);
     }
     if (has(code.version)) entry.version = static_cast<std::uint32_t>(load_int(object, code.version));
     entry.name = stacks_.intern_string(*name);
@@ -215,6 +229,7 @@ void CodeCache::drop(CodeIndex index) {
     const auto found = by_address_.find(raw(entry.address));
     if (found != by_address_.end() && found->second == index) by_address_.erase(found);
     if (entry.version != 0) by_version_.erase(entry.version);
+    by_bytecode_.erase(raw(entry.bytecode));
     entry.lines = LineTable();
     retired_.push_back(index);
 }

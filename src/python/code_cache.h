@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -34,6 +35,7 @@ public:
         std::uint32_t serial = 0;      // never given twice, unlike an index
         std::uint32_t identity = 0;  // equal for equal name, file and first line: what a path is made of
         std::uint32_t version = 0;   // co_version, 0 where there is none
+        std::uint32_t frame_words = 0;  // co_framesize: words that its frame takes on the data stack, 3.11 on
         std::int32_t first_line = 0;
         StringId name = kNoString;
         StringId file = kNoString;
@@ -51,6 +53,8 @@ public:
 
     // kNoCode when the address is not known.
     [[nodiscard]] CodeIndex find(Address address) const;
+    // The known code whose bytecode holds this instruction (3.11 on), else kNoCode.
+    [[nodiscard]] CodeIndex find_by_instruction(Address instruction) const;
     // Reads the object; kNoCode when what stands there is no code object.
     [[nodiscard]] CodeIndex load_code(Address address);
     [[nodiscard]] const Entry& entry(CodeIndex index) const { return entries_[index]; }
@@ -91,6 +95,7 @@ private:
     std::vector<CodeIndex> retired_;
     tsl::robin_map<std::uint64_t, CodeIndex> by_address_;
     tsl::robin_map<std::uint32_t, CodeIndex> by_version_;
+    std::map<std::uint64_t, CodeIndex> by_bytecode_;  // start of the bytecode
     struct IdentityKey {
         std::uint32_t name, file;
         std::int32_t first_line;

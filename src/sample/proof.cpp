@@ -7,9 +7,9 @@ namespace pyprof {
 
 namespace {
 
-// From the longest inline cache before the instruction field to the function version behind it.
+// From the longest inline cache before the instruction field to the unit that it points to.
 constexpr std::uint64_t kSiteBefore = Opcodes::kMaxCacheUnits * 2;
-constexpr std::uint64_t kSiteBytes = kSiteBefore + 8;
+constexpr std::uint64_t kSiteBytes = kSiteBefore + 2;
 
 const RawFrame& from_root(const Walk& walk, std::size_t depth) {
     return walk.frames[walk.frames.size() - 1 - depth];
@@ -41,12 +41,8 @@ void PathProver::read_sites(const Walk& after, std::size_t count) {
     for (std::size_t i = 0; i < complete; ++i) {
         const auto bytes = std::span<const std::byte>(site_bytes_).subspan(i * kSiteBytes, kSiteBytes);
         const std::byte* at_instruction = bytes.data() + kSiteBefore;
-        sites_[i].is_call = opcodes_->waiting_opcode(bytes.first(kSiteBefore + 2)).has_value();
+        sites_[i].is_call = opcodes_->waiting_opcode(bytes).has_value();
         sites_[i].is_return = opcodes_->is(load<std::uint8_t>(at_instruction, 0), kReturns);
-        const auto opcode = load<std::uint8_t>(at_instruction + opcodes_->opcode_offset, 0);
-        if (opcodes_->is(opcode, kHasFunctionVersion)) {
-            sites_[i].function_version = load<std::uint32_t>(at_instruction + opcodes_->function_version_offset, 0);
-        }
     }
 }
 
@@ -63,6 +59,16 @@ bool PathProver::is_waiting(const RawFrame& before, const RawFrame& after, std::
 bool PathProver::enough_sightings(PathId path) {
     if (sightings_.size() > kMaxSightings) sightings_.clear();
     return ++sightings_[raw(path)] >= kSightingsThroughC;
+}
+
+void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, const StackBuilder::Step& step) {
+    const std::uint64_t words = codes_.entry(step.code).frame_words;
+    if (words == 0 || caller.of_generator) return;
+    const auto callee = reader.frame_before(caller.address + 8 * words, caller.address);
+    if (!callee || callee->through_c) return;
+    const CodeIndex code = codes_.find(callee->code);
+    if (code == kNoCode || !codes_.instruction_index(code, callee->instruction)) return;
+    stacks_.prove(builder_.child_path(step.path, code));
 }
 
 bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
@@ -111,11 +117,9 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
             continue;
         }
         if (!is_waiting(a, b, i, chain)) break;
-        // The callee may have changed between the copies; which function it was, the caller's cache says.
-        if (i + 1 == equal && sites_[i].function_version != 0) {
-            const CodeIndex callee = codes_.find_version(sites_[i].function_version);
-            if (callee != kNoCode) stacks_.prove(builder_.child_path(path, callee));
-        }
+        // The callee changed between the copies. That of the earlier copy was read after its callers there
+        // and before they were read again: it is theirs.
+        if (i + 1 == equal) prove_earlier_callee(reader, b, chain.steps[i]);
     }
     return proved_whole || (count == after.frames.size() && stacks_.is_proved(chain.steps.back().path));
 }

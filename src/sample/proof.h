@@ -6,8 +6,9 @@
 //
 // The proof: the frames are copied before and after the pointer to the leaf. A caller that is the same
 // in both copies, and whose own state says that it waits for the frame above it, was there at the moment
-// between. From the root, the frames for which this holds are a real path, and so is the first frame
-// above them when the last caller's inline cache names its function.
+// between. From the root, the frames for which this holds are a real path, and so is what stood above
+// them in the earlier copy. The inline cache of a call proves nothing here: it may name another function
+// than the one that was called (a site with several callees).
 #pragma once
 
 #include <pyprof/memory.h>
@@ -39,11 +40,11 @@ private:
     struct Site {  // what the bytecode says at a caller's instruction
         bool is_call = false;    // of a kind that pushes a Python frame without going through C
         bool is_return = false;
-        std::uint32_t function_version = 0;
     };
     void read_sites(const Walk& after, std::size_t count);
     [[nodiscard]] bool is_waiting(const RawFrame& before, const RawFrame& after, std::size_t depth,
                                   const StackBuilder::Chain& chain) const;
+    void prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, const StackBuilder::Step& step);
     bool enough_sightings(PathId path);
 
     // A caller that waits in C code carries no mark of its own on 3.11 to 3.13: such a path must be seen

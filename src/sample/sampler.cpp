@@ -56,6 +56,7 @@ Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, con
       codes_(memory_, layout_, stacks),
       builder_(codes_, stacks, options.with_lines),
       prover_(memory_, layout_, shape_, codes_, stacks, builder_),
+      mender_(shape_, codes_, stacks),
       epoch_(codes_, stacks, builder_),
       stopper_(stopper) {
     const Layout::Interpreter& i = layout_.interpreter;
@@ -313,19 +314,26 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         return use(thread.chain, true);
     }
     // The pointer to the leaf was read between the copies: the earlier one may hold what the later lost.
-    if (!before.frames.empty()) {
-        const Built built_before = builder_.build(before, thread.chain_before);
-        const bool stands = !thread.chain_before.read_code || still_stands(thread.chain_before);
-        if (!stands) {
-            thread.chain_before.steps.clear();
-            thread.chain_before.frames.clear();
-        } else if (is_complete(before, thread.chain_before, built_before)) {
-            const bool known = stacks_.is_proved(builder_.path_of(thread.chain_before));
-            if (known || !complete) {
-                epoch_.mark_used(thread.chain_before);
-                return use(thread.chain_before, known);
-            }
+    const auto build_other = [&](const Walk& other) {
+        const Built state = builder_.build(other, thread.chain_before);
+        if (thread.chain_before.read_code && !still_stands(thread.chain_before)) {
+            thread.chain_before = {};
+            return false;
         }
+        return is_complete(other, thread.chain_before, state);
+    };
+    const bool complete_before = !before.frames.empty() && build_other(before);
+    if (complete_before && stacks_.is_proved(builder_.path_of(thread.chain_before))) {
+        epoch_.mark_used(thread.chain_before);
+        return use(thread.chain_before, true);
+    }
+    if (const Walk* mended = mender_.mend(thread.reader); mended != nullptr && build_other(*mended)) {
+        epoch_.mark_used(thread.chain_before);
+        return use(thread.chain_before, true);
+    }
+    if (!complete && complete_before && build_other(before)) {
+        epoch_.mark_used(thread.chain_before);
+        return use(thread.chain_before, false);
     }
     epoch_.mark_used(thread.chain);
     return complete ? use(thread.chain, false) : keep_leaf(leaf);

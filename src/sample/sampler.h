@@ -13,6 +13,7 @@
 #include "python/python_process.h"
 #include "python/thread_names.h"
 #include "sample/epoch.h"
+#include "sample/mend.h"
 #include "sample/proof.h"
 #include "sample/stop_budget.h"
 #include "sample/thread_reader.h"
@@ -71,7 +72,7 @@ private:
         ThreadTriage triage;
         ThreadReader reader;
         StackBuilder::Chain chain;
-        StackBuilder::Chain chain_before;
+        StackBuilder::Chain chain_before;  // of the earlier copy, or mended of both
         ThreadIndex index = 0;
         ThreadTriage::State seen = ThreadTriage::State::kUnknown;
         std::size_t first_range = 0;
@@ -129,6 +130,7 @@ private:
     CodeCache codes_;
     StackBuilder builder_;
     PathProver prover_;
+    Mender mender_;
     Epoch epoch_;
     ThreadStopper* stopper_;
     StopBudget budget_;

@@ -255,6 +255,7 @@ ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uin
 
     if (has(layout_.thread.base_frame)) limits_.base_frame = thread_pointer(layout_.thread.base_frame);
     const Address leaf = find_leaf(memory);
+    leaf_ = leaf;
     std::swap(previous_walk_, after_walk_);
     if (leaf == kNullAddress || leaf == limits_.base_frame) {
         after_walk_.frames.clear();

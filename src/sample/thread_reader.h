@@ -43,6 +43,16 @@ public:
     // The frame at that address as the earlier copy holds it, if its caller there is `caller` (null for the
     // root), entry frames skipped; nothing where that copy lacks it or says otherwise.
     [[nodiscard]] std::optional<RawFrame> frame_before(Address address, Address caller);
+    // The copy of the frame at `address`, FrameShape::begin() applied; nullptr when that copy lacks it.
+    [[nodiscard]] const std::byte* copy_of(Address address, bool before) { return find_copy(address, before); }
+    [[nodiscard]] Address leaf() const { return leaf_; }  // the pointer that dates the sample
+    // Where the lowest frame of the current chunk stands. A thread's first chunk keeps its first word free
+    // (Python/pystate.c, push_chunk).
+    [[nodiscard]] Address chunk_begin() const {
+        if (chunks_.empty()) return kNullAddress;
+        return chunks_.front().begin + (chunks_.size() == 1 ? 8U : 0U);
+    }
+    [[nodiscard]] const WalkLimits& limits() const { return limits_; }
     [[nodiscard]] const std::byte* thread_bytes() const { return thread_bytes_.data(); }
     [[nodiscard]] std::uint64_t misses() const { return misses_; }  // frames that the plan did not hold
     [[nodiscard]] Address address() const { return thread_state_; }
@@ -117,6 +127,7 @@ private:
     std::uint64_t misses_ = 0;
 
     WalkLimits limits_;
+    Address leaf_{};
     Walk after_walk_;
     Walk before_walk_;
     Walk previous_walk_;
