@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes seeds for the fuzz targets of line tables, debug offsets and objects.
+
+    python3 tests/fuzz/make_seeds.py DIRECTORY
+
+Line tables come from tests/layouts/lines/*.json, debug offsets from tests/layouts/debug_offsets/*.bin,
+objects from small memories written here: sys.modules down to a thread's name, on each kind of layout.
+"""
+import json
+import os
+import struct
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LAYOUTS = os.path.join(HERE, "..", "layouts")
+BASE = 0x10000
+
+
+def save(subject, name, content):
+    directory = os.path.join(sys.argv[1], subject)
+    os.makedirs(directory, exist_ok=True)
+    with open(os.path.join(directory, name), "wb") as file:
+        file.write(content)
+
+
+def line_tables():
+    for name in sorted(os.listdir(LAYOUTS + "/lines")):
+        minor = int(name.split(".")[1])
+        kind = 0 if minor <= 9 else 1 if minor == 10 else 2
+        with open(os.path.join(LAYOUTS, "lines", name)) as file:
+            codes = json.load(file)
+        smallest = sorted(codes, key=lambda code: len(code["table"]))
+        for number, code in enumerate([smallest[-4], smallest[len(smallest) // 2]]):
+            head = struct.pack("<BiH", kind, code["first_line"], code["unit_count"] % 65536)
+            save("line_table", "3.%d-%d" % (minor, number), head + bytes.fromhex(code["table"]))
+
+
+def debug_offsets():
+    sizes = {"3.13": 584, "3.14": 760, "3.15": 888}
+    for name in sorted(os.listdir(LAYOUTS + "/debug_offsets")):
+        with open(os.path.join(LAYOUTS, "debug_offsets", name), "rb") as file:
+            content = file.read()
+        save("debug_offsets", name[: -len(".bin")], content[: sizes[name[:4]]])
+
+
+class Memory:
+    """A growing memory at BASE; the first word is left for sys.modules."""
+
+    def __init__(self, choice):
+        self.bytes = bytearray(64)
+        self.choice = choice
+        self.minor = 8 + choice % 5
+        self.typed = self.minor >= 11
+        self.tagged = self.minor >= 12
+
+    def add(self, content, before=32):
+        self.bytes += bytes(before)
+        self.bytes += bytes(-len(self.bytes) % 16)
+        at = BASE + len(self.bytes)
+        self.bytes += content
+        return at
+
+    def str(self, text):
+        data = 40 if self.minor >= 12 else 48
+        state = 0x1900 if self.choice % 8 == 7 else 0xE4
+        head = struct.pack("<QQQqI", 1, 0, len(text), -1, state).ljust(data, b"\0")
+        return self.add(head + text.encode() + b"\0")
+
+    def int(self, value):
+        digits = []
+        while value:
+            digits.append(value & 0x3FFFFFFF)
+            value >>= 30
+        count = len(digits) << 3 if self.tagged else len(digits)
+        return self.add(struct.pack("<QQQ", 1, 0, count) + b"".join(struct.pack("<I", d) for d in digits) + bytes(8))
+
+    def keys(self, entries, general):
+        indices = bytes(range(len(entries))).ljust(8, b"\xff")
+        if self.typed:
+            head = struct.pack("<QBBBBIqq", 1, 3, 3, 0 if general else 1, 0, 0, 5 - len(entries), len(entries))
+        else:
+            head = struct.pack("<QQQqq", 1, 8, 0, 5 - len(entries), len(entries))
+        pair = "<QQ" if self.typed and not general else "<QQQ"
+        fields = (lambda k, v: (k, v)) if pair == "<QQ" else (lambda k, v: (0, k, v))
+        return self.add(head + indices + b"".join(struct.pack(pair, *fields(*entry)) for entry in entries))
+
+    def dict(self, entries, general=False):
+        return self.add(struct.pack("<QQQQQQ", 1, 0, len(entries), 0, self.keys(entries, general), 0))
+
+    def instance(self, name):
+        """A Thread with a dict or with values, as the layout has them."""
+        kind = "inline" if self.choice % 8 >= 5 else {11: "before", 12: "tagged"}.get(self.minor, "dict")
+        flags = 1 << 9 | (0 if kind == "dict" else 1 << 4) | (1 << 2 if kind == "inline" else 0)
+        if kind == "inline" and self.minor < 11:
+            kind = "dict"
+            flags = 1 << 9
+        type_ = bytearray(900)
+        struct.pack_into("<Q", type_, 24, self.add(b"Thread\0"))
+        struct.pack_into("<Q", type_, 32, 32 if kind == "dict" else 16)
+        struct.pack_into("<Q", type_, 168, flags)
+        struct.pack_into("<q", type_, 288, 16 if kind == "dict" else -1)
+        cached = {8: 872, 9: 864, 10: 872, 11: 872, 12: 880}[self.minor]
+        struct.pack_into("<Q", type_, cached, self.keys([(self.str("_name"), 0)], general=False))
+        type_at = self.add(bytes(type_))
+        if kind == "dict":
+            return self.add(struct.pack("<QQQQ", 1, type_at, self.dict([(self.str("_name"), name)]), 0))
+        values = struct.pack("<BBBBI", 1, 1, 1, 1, 0) + struct.pack("<Q", name)
+        if kind == "inline":
+            return self.add(struct.pack("<QQ", 1, type_at) + values)
+        at = self.add(values[8:])
+        words = (at, 0) if kind == "before" else (0, at - 1)
+        return self.add(struct.pack("<QQQQ", *words, 0, 0) + struct.pack("<QQ", 1, type_at)) + 32
+
+
+def objects():
+    for choice in range(5, 15):
+        memory = Memory(choice)
+        thread = memory.instance(memory.str("worker"))
+        active = memory.dict([(memory.int(0x7F0000001000), thread)], general=True)
+        module = memory.add(struct.pack("<QQQQ", 1, 0, memory.dict([(memory.str("_active"), active)]), 0))
+        modules = memory.dict([(memory.str("sys"), 0x1234), (memory.str("threading"), module)])
+        struct.pack_into("<Q", memory.bytes, 0, modules)
+        save("objects", "names-%d" % choice, bytes([choice]) + bytes(memory.bytes))
+
+
+line_tables()
+debug_offsets()
+objects()
