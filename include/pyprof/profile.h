@@ -70,6 +70,7 @@ struct RunFigures {
     std::uint64_t samples = 0;    // accepted thread stacks, the truncated ones included
     std::uint64_t reused = 0;     // unchanged stacks of blocked threads, taken without a read
     std::uint64_t truncated = 0;  // kept without a proved or complete path
+    std::uint64_t inferred = 0;   // whose callers were not read but follow from the only known path to the leaf
     std::uint64_t refused = 0;    // stacks of which nothing could be kept
     std::uint64_t late = 0;       // ticks dropped because their time had passed
     std::uint64_t errors = 0;     // reads that failed for another reason than movement

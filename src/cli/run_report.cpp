@@ -52,6 +52,7 @@ std::string closing_line(const ResolvedProfile& profile, const std::string& outp
         "pyprof: {}: {} samples of {} threads in {:.1f} s ({:.1f}/s for the busiest), {} distinct stacks", escape_control(output),
         profile.total_samples, profile.facts.which_threads, elapsed, reached_rate(f), profile.weights.size());
     if (f.truncated > 0) text += fmt::format(", {} truncated ({:.2f} %)", f.truncated, share(f.truncated, profile.total_samples));
+    if (f.inferred > 0) text += fmt::format(", {} inferred", f.inferred);
     if (f.refused > 0) text += fmt::format(", {} refused", f.refused);
     if (f.late > 0) text += fmt::format(", {} late ({:.1f} % of all ticks)", f.late, share(f.late, f.late + f.ticks));
     if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
@@ -81,6 +82,7 @@ void write_stats(const ResolvedProfile& profile, std::ostream& out) {
     count("samples", f.samples);
     count("reused", f.reused);
     count("truncated", f.truncated);
+    count("inferred", f.inferred);
     count("refused", f.refused);
     count("late", f.late);
     count("errors", f.errors);

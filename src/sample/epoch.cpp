@@ -11,12 +11,14 @@ Epoch::Epoch(CodeCache& codes, StackTable& stacks, StackBuilder& builder)
 void Epoch::mark_used(StackBuilder::Chain& chain) {
     if (chain.marked_epoch == number_) return;
     chain.marked_epoch = number_;
-    for (const StackBuilder::Step& step : chain.steps) {
-        CodeCache::Entry& entry = codes_.entry(step.code);
-        if (entry.used_epoch == number_) continue;
-        entry.used_epoch = number_;
-        used_.push_back(step.code);
-    }
+    for (const StackBuilder::Step& step : chain.steps) mark_used(step.code);
+}
+
+void Epoch::mark_used(CodeIndex code) {
+    CodeCache::Entry& entry = codes_.entry(code);
+    if (entry.used_epoch == number_) return;
+    entry.used_epoch = number_;
+    used_.push_back(code);
 }
 
 void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,

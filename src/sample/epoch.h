@@ -32,6 +32,7 @@ public:
 
     // Notes that a sample went through all codes of `chain`.
     void mark_used(StackBuilder::Chain& chain);
+    void mark_used(CodeIndex code);
     void add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
              std::chrono::nanoseconds when);
     void tick() { ++ticks_; }

@@ -7,9 +7,9 @@ namespace pyprof {
 
 namespace {
 
-// From the longest inline cache before the instruction field to the unit that it points to.
+// From the longest inline cache before the instruction field to the function version behind it.
 constexpr std::uint64_t kSiteBefore = Opcodes::kMaxCacheUnits * 2;
-constexpr std::uint64_t kSiteBytes = kSiteBefore + 2;
+constexpr std::uint64_t kSiteBytes = kSiteBefore + 8;
 
 const RawFrame& from_root(const Walk& walk, std::size_t depth) {
     return walk.frames[walk.frames.size() - 1 - depth];
@@ -41,7 +41,11 @@ void PathProver::read_sites(const Walk& after, std::size_t count) {
     for (std::size_t i = 0; i < complete; ++i) {
         const auto bytes = std::span<const std::byte>(site_bytes_).subspan(i * kSiteBytes, kSiteBytes);
         const std::byte* at_instruction = bytes.data() + kSiteBefore;
-        sites_[i].is_call = opcodes_->waiting_opcode(bytes).has_value();
+        sites_[i].is_call = opcodes_->waiting_opcode(bytes.first(kSiteBefore + 2)).has_value();
+        const auto opcode = load<std::uint8_t>(at_instruction + opcodes_->opcode_offset, 0);
+        if (opcodes_->is(opcode, kHasFunctionVersion)) {
+            sites_[i].function_version = load<std::uint32_t>(at_instruction + opcodes_->function_version_offset, 0);
+        }
         sites_[i].is_return = opcodes_->is(load<std::uint8_t>(at_instruction, 0), kReturns);
     }
 }
@@ -68,7 +72,22 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
     if (!callee || callee->through_c) return;
     const CodeIndex code = codes_.find(callee->code);
     if (code == kNoCode || !codes_.instruction_index(code, callee->instruction)) return;
-    stacks_.prove(builder_.child_path(step.path, code));
+    builder_.prove(builder_.child_path(step.path, code));
+}
+
+// A code that is reached by one path alone can't mix two callers' stacks. What its call site says it calls
+// was called under that path.
+void PathProver::extend_by_sole_callers(const Walk& after, const StackBuilder::Chain& chain) {
+    for (std::size_t i = 0; i + 1 < chain.steps.size(); ++i) {
+        const StackBuilder::Step& caller = chain.steps[i];
+        const StackBuilder::Step& callee = chain.steps[i + 1];
+        if (!stacks_.is_proved(caller.path)) return;
+        if (stacks_.is_proved(callee.path)) continue;
+        const std::uint32_t version = codes_.entry(callee.code).version;
+        if (version == 0 || sites_[i].function_version != version || from_root(after, i + 1).through_c) return;
+        if (!builder_.is_sole(caller.path, kSoleSightings)) return;
+        builder_.prove(callee.path);
+    }
 }
 
 bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
@@ -86,7 +105,7 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
     }
     const std::size_t equal = earlier_.size();
     if (equal == 0) return false;
-    read_sites(after, equal);
+    read_sites(after, count);
 
     const bool marks_callers_in_c = opcodes_ == nullptr || shape_.clears_popped_frames();
     bool proved_whole = false;
@@ -102,7 +121,7 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
         if (!stacks_.is_proved(path)) {
             const bool through_unmarked_c = i > 0 && from_root(after, i).through_c && !marks_callers_in_c;
             if (through_unmarked_c && !enough_sightings(path)) return false;
-            stacks_.prove(path);
+            builder_.prove(path);
             ++proofs_;
         }
         if (is_leaf) {
@@ -121,6 +140,7 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
         // and before they were read again: it is theirs.
         if (i + 1 == equal) prove_earlier_callee(reader, b, chain.steps[i]);
     }
+    if (!proved_whole) extend_by_sole_callers(after, chain);
     return proved_whole || (count == after.frames.size() && stacks_.is_proved(chain.steps.back().path));
 }
 

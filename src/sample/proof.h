@@ -7,8 +7,8 @@
 // The proof: the frames are copied before and after the pointer to the leaf. A caller that is the same
 // in both copies, and whose own state says that it waits for the frame above it, was there at the moment
 // between. From the root, the frames for which this holds are a real path, and so is what stood above
-// them in the earlier copy. The inline cache of a call proves nothing here: it may name another function
-// than the one that was called (a site with several callees).
+// them in the earlier copy. The inline cache of a call proves a callee only where the caller is reached by
+// one known path alone: a site with several callees may name another than the one that was called.
 #pragma once
 
 #include <pyprof/memory.h>
@@ -40,16 +40,20 @@ private:
     struct Site {  // what the bytecode says at a caller's instruction
         bool is_call = false;    // of a kind that pushes a Python frame without going through C
         bool is_return = false;
+        std::uint32_t function_version = 0;  // that the inline cache of a call names, 3.12 on
     };
     void read_sites(const Walk& after, std::size_t count);
     [[nodiscard]] bool is_waiting(const RawFrame& before, const RawFrame& after, std::size_t depth,
                                   const StackBuilder::Chain& chain) const;
     void prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, const StackBuilder::Step& step);
+    void extend_by_sole_callers(const Walk& after, const StackBuilder::Chain& chain);
     bool enough_sightings(PathId path);
 
     // A caller that waits in C code carries no mark of its own on 3.11 to 3.13: such a path must be seen
     // this often before it is believed.
     static constexpr std::uint8_t kSightingsThroughC = 3;
+    // Accepted samples after which a code with one known path is taken to have no other.
+    static constexpr std::uint32_t kSoleSightings = 24;
     static constexpr std::size_t kMaxSightings = 1U << 16;
 
     Memory& memory_;

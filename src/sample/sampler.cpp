@@ -18,6 +18,8 @@ constexpr nanoseconds kFastReuse = std::chrono::microseconds(50);
 constexpr nanoseconds kFastSlices = std::chrono::milliseconds(1);
 constexpr nanoseconds kRefreshAtLeast = std::chrono::seconds(1);
 constexpr std::uint32_t kSandwichAfterDoubt = 64;
+// Accepted samples of a leaf after which the one path to it is taken for the only one.
+constexpr std::uint32_t kInferSightings = 4;
 
 std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
 
@@ -270,6 +272,21 @@ bool Sampler::still_stands(const StackBuilder::Chain& chain) {
     return true;
 }
 
+// The leaf is known, its callers are lost: as long as only one path to it is known, they follow.
+std::optional<StackBuilder::Step> Sampler::infer(Thread& thread) {
+    const Walk& walk = thread.reader.walk();
+    if (walk.frames.empty() || walk.frames.front().address != thread.reader.leaf()) return std::nullopt;
+    const RawFrame& leaf = walk.frames.front();
+    if (const std::byte* copy = thread.reader.copy_of(leaf.address, true)) {
+        const FrameShape::Parsed before = shape_.parse(copy, leaf.address);
+        // A generator's frame may have become another's at the same address meanwhile. The later one will do if
+        // it executes: then it was the leaf itself, at most some microseconds after the pointer was read.
+        const bool differs = before.is_valid && before.frame.code != leaf.code;
+        if (differs && (!leaf.of_generator || shape_.is_suspended(leaf))) return std::nullopt;
+    }
+    return builder_.sole_stack(leaf, kInferSightings);
+}
+
 Sampler::Sampled Sampler::assess(Thread& thread) {
     using Built = StackBuilder::Built;
     Sampled sampled;
@@ -278,6 +295,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         sampled.path = builder_.path_of(chain);
         sampled.names = sampled.path;
         sampled.is_known = known;
+        if (known && chain.unchanged < chain.steps.size()) builder_.note_accepted(chain);
         return sampled;
     };
     const auto keep_leaf = [&](const RawFrame* leaf) {
@@ -302,7 +320,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         return use(thread.chain, true);
     }
     if (complete && thread.seen != ThreadTriage::State::kRunning && thread.triage.stayed_blocked(target_)) {
-        stacks_.prove(builder_.path_of(thread.chain));  // nothing moved while it was copied
+        builder_.prove(builder_.path_of(thread.chain));  // nothing moved while it was copied
         epoch_.mark_used(thread.chain);
         return use(thread.chain, true);
     }
@@ -330,6 +348,14 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     if (const Walk* mended = mender_.mend(thread.reader); mended != nullptr && build_other(*mended)) {
         epoch_.mark_used(thread.chain_before);
         return use(thread.chain_before, true);
+    }
+    if (const auto inferred = infer(thread)) {
+        epoch_.mark_used(inferred->code);
+        sampled.stack = inferred->stack;
+        sampled.path = inferred->path;
+        sampled.names = inferred->path;
+        sampled.is_inferred = true;
+        return sampled;
     }
     if (!complete && complete_before && build_other(before)) {
         epoch_.mark_used(thread.chain_before);
@@ -359,7 +385,7 @@ void Sampler::prove_by_stop(Thread& thread) {
         stopped_chain_ = {};
         return;
     }
-    if (is_complete(thread.reader.walk(), stopped_chain_, built)) stacks_.prove(builder_.path_of(stopped_chain_));
+    if (is_complete(thread.reader.walk(), stopped_chain_, built)) builder_.prove(builder_.path_of(stopped_chain_));
 }
 
 void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) {
@@ -380,6 +406,7 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
     if (!sampled.is_known && moves && stopper_ != nullptr && budget_.allows(when - start_)) in_doubt_.push_back(&thread);
     if (sampled.is_truncated) ++figures_.truncated;
+    if (sampled.is_inferred) ++figures_.inferred;
     StackId stack = sampled.stack;
     if (options_.gc_marker && thread.holds_gil && is_collecting(thread)) {
         stack = builder_.marker(stack, sampled.path, "[gc]");

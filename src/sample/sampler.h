@@ -97,7 +97,8 @@ private:
         PathId path = kRootPath;
         PathId names = kRootPath;  // the codes whose names it shows
         bool is_truncated = false;
-        bool is_known = false;  // its path is proved
+        bool is_known = false;  // its path is proved and its frames were read
+        bool is_inferred = false;
     };
 
     void refresh_threads();
@@ -107,6 +108,7 @@ private:
     void parse_interpreters();
     void take_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled assess(Thread& thread);
+    std::optional<StackBuilder::Step> infer(Thread& thread);
     void prove_by_stop(Thread& thread);
     void read_ranges();
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;

@@ -67,6 +67,7 @@ StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
     const std::size_t most = std::min({count, chain.frames.size(), chain.steps.size()});
     while (common < most && (*frames)[count - 1 - common] == chain.frames[chain.frames.size() - 1 - common]) ++common;
     chain.read_code = false;
+    chain.unchanged = common;
     if (common == count && chain.steps.size() == count && chain.frames.size() == count) {
         return Built::kSame;
     }
@@ -82,6 +83,51 @@ StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
         parent = step;
     }
     return Built::kChanged;
+}
+
+StackBuilder::Lineage& StackBuilder::lineage_of(std::uint32_t identity) {
+    if (identity >= lineages_.size()) lineages_.resize(identity + 1);
+    return lineages_[identity];
+}
+
+void StackBuilder::prove(PathId path) {
+    for (PathId p = path; p != kRootPath && !stacks_.is_proved(p); p = stacks_.parent_path(p)) {
+        Lineage& lineage = lineage_of(identity_of(p));
+        if (lineage.paths++ == 0) lineage.first = p;
+    }
+    stacks_.prove(path);
+}
+
+void StackBuilder::note_accepted(const Chain& chain) {
+    for (std::size_t i = chain.unchanged; i < chain.steps.size(); ++i) {
+        const Step& step = chain.steps[i];
+        ++lineage_of(codes_.entry(step.code).identity).sightings;
+        if (raw(step.path) >= last_callers_.size()) last_callers_.resize(raw(step.path) + 1, kRootStack);
+        last_callers_[raw(step.path)] = i == 0 ? kRootStack : chain.steps[i - 1].stack;
+    }
+}
+
+bool StackBuilder::is_sole(PathId path, std::uint32_t sightings) const {
+    const std::uint32_t identity = identity_of(path);
+    if (identity >= lineages_.size()) return false;
+    const Lineage& lineage = lineages_[identity];
+    return lineage.paths == 1 && lineage.first == path && lineage.sightings >= sightings;
+}
+
+std::optional<StackBuilder::Step> StackBuilder::sole_stack(const RawFrame& leaf, std::uint32_t sightings) {
+    Step step;
+    step.code = codes_.find(leaf.code);
+    if (step.code == kNoCode) return std::nullopt;
+    const auto instruction = codes_.instruction_index(step.code, leaf.instruction);
+    if (!instruction) return std::nullopt;
+    step.path = lineage_of(codes_.entry(step.code).identity).first;
+    if (step.path == kRootPath || !is_sole(step.path, sightings)) return std::nullopt;
+    if (raw(step.path) >= last_callers_.size()) return std::nullopt;
+    const StackId callers = last_callers_[raw(step.path)];
+    if (callers == kRootStack && stacks_.parent_path(step.path) != kRootPath) return std::nullopt;
+    step.instruction = *instruction;
+    step.stack = stacks_.intern_child(callers, frame_of(step.code, *instruction), step.path);
+    return step;
 }
 
 StackId StackBuilder::marker(StackId parent, PathId path, std::string_view name) {

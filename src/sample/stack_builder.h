@@ -12,6 +12,7 @@
 #include <tsl/robin_map.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace pyprof {
@@ -31,7 +32,8 @@ public:
         std::vector<RawFrame> frames;  // leaf first, as walked
         std::vector<Step> steps;       // root first, as long as frames where the chain made sense
         std::uint32_t marked_epoch = 0;  // its codes are noted as used in this epoch
-        bool read_code = false;        // a code object was read for it, after the frames were copied
+        std::size_t unchanged = 0;       // steps that the last build left as they were
+        bool read_code = false;          // a code object was read for it, after the frames were copied
     };
     enum class Built : std::uint8_t {
         kSame,     // equal to the chain's last state
@@ -47,6 +49,17 @@ public:
     [[nodiscard]] PathId path_of(const Chain& chain) const {
         return chain.steps.empty() ? kRootPath : chain.steps.back().path;
     }
+
+    // Marks a path and its prefixes as real, and learns from it which codes have one caller alone.
+    void prove(PathId path);
+    // A sample was accepted as this chain: counts for is_sole(), and remembers its callers' lines.
+    void note_accepted(const Chain& chain);
+    // Whether `path` is the only known one that ends in its code, after so many sightings that another one
+    // would have shown itself.
+    [[nodiscard]] bool is_sole(PathId path, std::uint32_t sightings) const;
+    // The stack of the only known path to the code of `leaf`, with its callers as they were seen last;
+    // nothing when the code has several, or is not known well enough.
+    [[nodiscard]] std::optional<Step> sole_stack(const RawFrame& leaf, std::uint32_t sightings);
 
     // "[name]" as a frame on top of `parent`, with the parent's path.
     StackId marker(StackId parent, PathId path, std::string_view name);
@@ -81,9 +94,18 @@ private:
     bool step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step);
     FrameId frame_of(CodeIndex code, std::int32_t instruction);
 
+    struct Lineage {  // of a code identity
+        PathId first = kRootPath;     // the path that was proved first
+        std::uint32_t paths = 0;      // proved ones that end in it
+        std::uint32_t sightings = 0;  // accepted samples that went through it afresh
+    };
+    Lineage& lineage_of(std::uint32_t identity);
+
     CodeCache& codes_;
     StackTable& stacks_;
     bool with_lines_;
+    std::vector<Lineage> lineages_;      // by identity
+    std::vector<StackId> last_callers_;  // by path: the parent stack of its last accepted sample
     tsl::robin_map<EdgeKey, Edge, EdgeHash> edges_;
     std::vector<std::uint32_t> path_identity_{~0U};
     Walk cut_;
