@@ -74,9 +74,12 @@ TEST_CASE("elf: a library's symbols lie where the loader says, from the file and
     REQUIRE(loaded);
     const auto loaded_bias = load_bias(mappings, (*loaded)->load_segments());
     CHECK(loaded_bias == bias);
+    // From that library alone: a sanitizer puts functions of its own before some of these.
+    void* libc = ::dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    REQUIRE(libc != nullptr);
     for (const char* name : {"qsort", "getenv", "fopen", "environ"}) {
         INFO(name);
-        const Address truth = address_of(::dlsym(RTLD_DEFAULT, name));
+        const Address truth = address_of(::dlsym(libc, name));
         const auto in_file = file->find_symbol(name);
         REQUIRE(in_file);
         CHECK(bias->in_memory(in_file->address) == truth);

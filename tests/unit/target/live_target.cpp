@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <algorithm>
@@ -227,4 +226,30 @@ TEST_CASE("live target: a process of the same user that may not be dumped is ref
             return target.error().message.find("protected") != std::string::npos ? 'd' : 'y';
         });
     CHECK(reader.ping() == 'd');
+}
+
+TEST_CASE("live target: a thread of another pid namespace has two numbers") {
+    if (::getuid() != 0) {
+        WARN("skipped: only root can make a pid namespace");
+        return;
+    }
+    // The next children of whoever unshares are in the new namespace, so that is a process of its own.
+    const ForkedChild outer([] {},
+                            [] {
+                                if (::unshare(CLONE_NEWPID) != 0) return 'u';
+                                const ForkedChild inner([] {
+                                    std::thread([] {
+                                        while (true) ::pause();
+                                    }).detach();
+                                });
+                                const auto target = open_live_target(inner.pid());
+                                if (!target) return 'o';
+                                const auto threads = (*target)->read_threads();
+                                if (!threads || threads->size() != 2) return 't';
+                                const bool leader = (*threads)[0] == ThreadId{inner.pid(), 1};
+                                const bool other =
+                                    (*threads)[1].namespace_tid == 2 && (*threads)[1].tid > inner.pid();
+                                return leader && other ? 'n' : 'x';
+                            });
+    CHECK(outer.ping() == 'n');
 }
