@@ -4,7 +4,6 @@
 // 3.10; from 3.13 on _PyRuntime begins with the cookie of _Py_DebugOffsets and the version.
 #include "python/find_runtime.h"
 
-#include "base/text.h"
 #include "python/find_runtime_module.h"
 #include "python/find_runtime_scan.h"
 #include "python/find_runtime_version.h"
@@ -177,29 +176,23 @@ std::optional<FoundRuntime> Finder::find_by_scan(const LoadedModule& module) {
 
 Result<FoundRuntime> Finder::find() {
     std::optional<FoundRuntime> waiting;  // one that has not been set up (yet)
-    const auto take = [&](std::optional<FoundRuntime> found) {
-        if (found && found->is_initialised) return true;
-        if (found && !waiting) waiting = std::move(found);
-        return false;
+    const auto is_ready = [&](const std::optional<FoundRuntime>& found) {
+        if (found && !found->is_initialised && !waiting) waiting = found;
+        return found && found->is_initialised;
     };
     for (const auto& module : modules_) {
         auto found = find_in_file(module);
-        if (found && found->is_initialised) return *found;
-        take(std::move(found));
+        if (is_ready(found)) return *found;
     }
-    if (waiting || !options_.may_scan) {
-        if (waiting) return *waiting;
-        return tl::unexpected<Error>(explain_failure());
+    // A symbol or a section is sure enough to wait for; nothing need be searched then.
+    for (std::size_t i = 0; options_.may_scan && !waiting && i < modules_.size(); ++i) {
+        auto found = find_by_cookie(modules_[i]);
+        if (is_ready(found)) return *found;
     }
-    for (const auto& module : modules_) {
-        auto found = find_by_cookie(module);
-        if (found && found->is_initialised) return *found;
-        take(std::move(found));
+    for (std::size_t i = 0; options_.may_scan && !waiting && i < modules_.size(); ++i) {
+        if (auto found = find_by_scan(modules_[i])) return *found;
     }
     if (waiting) return *waiting;
-    for (const auto& module : modules_) {
-        if (auto found = find_by_scan(module)) return *found;
-    }
     return tl::unexpected<Error>(explain_failure());
 }
 
@@ -208,7 +201,7 @@ std::string command_text(const ProcessFacts& facts) {
     for (const std::string& argument : facts.command) text += (text.empty() ? "" : " ") + argument;
     constexpr std::size_t kLongest = 80;
     if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-    return escape_control(text);
+    return text;
 }
 
 bool looks_like_python(const ProcessFacts& facts) {
@@ -219,7 +212,7 @@ bool looks_like_python(const ProcessFacts& facts) {
 }
 
 Error Finder::explain_failure() {
-    const std::string name = escape_control(facts_.executable);
+    const std::string& name = facts_.executable;
     for (const LoadedModule& module : modules_) {
         const std::uint32_t version = version_of_file_name(module.path());
         if (version == 0 || version >= 0x03080000) continue;

@@ -259,13 +259,13 @@ TEST_CASE("find runtime: a scan passes over pages that can't be read") {
 }
 
 TEST_CASE("find runtime: what is not Python is named") {
-    FakeProcess process("/usr/bin/sleep\x1b[31m");
-    process.add_module(kExe, "/usr/bin/sleep\x1b[31m");
+    FakeProcess process("/usr/bin/sleep");
+    process.add_module(kExe, "/usr/bin/sleep");
     auto target = process.make();
     const auto found = find_runtime(target);
     REQUIRE_FALSE(found);
     CHECK(found.error().code == ExitCode::kNotPython);
-    CHECK(found.error().message == "process 99 (/usr/bin/sleep\\x1b[31m) is not a Python process");
+    CHECK(found.error().message == "process 99 (/usr/bin/sleep) is not a Python process");
 }
 
 TEST_CASE("find runtime: old versions and other implementations are named") {
