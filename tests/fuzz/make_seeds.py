@@ -3,10 +3,9 @@
 
     python3 tests/fuzz/make_seeds.py DIRECTORY
 
-Line tables come from tests/layouts/lines/*.json, debug offsets from tests/layouts/debug_offsets/*.bin,
+Line tables come from tests/layouts/lines/*.txt, debug offsets from tests/layouts/debug_offsets/*.bin,
 objects from small memories written here: sys.modules down to a thread's name, on each kind of layout.
 """
-import json
 import os
 import struct
 import sys
@@ -28,11 +27,10 @@ def line_tables():
         minor = int(name.split(".")[1])
         kind = 0 if minor <= 9 else 1 if minor == 10 else 2
         with open(os.path.join(LAYOUTS, "lines", name)) as file:
-            codes = json.load(file)
-        smallest = sorted(codes, key=lambda code: len(code["table"]))
-        for number, code in enumerate([smallest[-4], smallest[len(smallest) // 2]]):
-            head = struct.pack("<BiH", kind, code["first_line"], code["unit_count"] % 65536)
-            save("line_table", "3.%d-%d" % (minor, number), head + bytes.fromhex(code["table"]))
+            codes = sorted((line.split() for line in file), key=lambda words: len(words[4]))
+        for number, words in enumerate([codes[-4], codes[len(codes) // 2]]):
+            head = struct.pack("<BiH", kind, int(words[2]), int(words[3]) % 65536)
+            save("line_table", "3.%d-%d" % (minor, number), head + bytes.fromhex(words[4]))
 
 
 def debug_offsets():

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The oracle of line tables: what this interpreter says of the lines of code that it compiled itself.
 
-    python3.14 make_lines.py >lines/3.14.json                the samples below
+    python3.14 make_lines.py >lines/3.14.txt                 the samples below
     python3.14 make_lines.py --library >elsewhere            a part of its own library
 
-Prints a JSON array with an object for every code object: its table in hexadecimal, its first line, the
-count of its units (bytes up to 3.9), and [begin, end, line] for each range of instructions, null where
-there is no line. From 3.10 on that is code.co_lines(), before it is dis.findlinestarts().
+Prints a line for every code object: "code", its name, its first line, the count of its units (bytes up
+to 3.9), its table in hexadecimal, then begin:end:line for each range of instructions, -1 where there
+is no line. From 3.10 on that is code.co_lines(), before it is dis.findlinestarts().
 """
 import dis
-import json
 import os
 import sys
 
@@ -242,13 +241,9 @@ def ranges_of(code):
 def describe(code):
     table = code.co_linetable if hasattr(code, "co_linetable") else code.co_lnotab
     in_units = sys.version_info >= (3, 10)
-    return {
-        "name": code.co_name,
-        "first_line": code.co_firstlineno,
-        "unit_count": len(code.co_code) // 2 if in_units else len(code.co_code),
-        "table": table.hex(),
-        "ranges": ranges_of(code),
-    }
+    count = len(code.co_code) // 2 if in_units else len(code.co_code)
+    ranges = ["%d:%d:%d" % (begin, end, -1 if line is None else line) for begin, end, line in ranges_of(code)]
+    print("code", code.co_name.replace(" ", "_"), code.co_firstlineno, count, table.hex() or "-", *ranges)
 
 
 def library():
@@ -259,7 +254,6 @@ def library():
 
 
 sources = library() if "--library" in sys.argv else SOURCES.items()
-described = []
 for name, source in sources:
-    described += map(describe, code_objects(compile(source, name, "exec")))
-print("[" + ",\n".join(json.dumps(each, separators=(",", ":")) for each in described) + "]")
+    for code in code_objects(compile(source, name, "exec")):
+        describe(code)

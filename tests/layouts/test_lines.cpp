@@ -2,12 +2,15 @@
 //
 // LineTable against the interpreters: make_lines.py stores what each says of the lines of its own code
 // (code.co_lines(), dis.findlinestarts()); every instruction of every code object must have that line.
+#include "layouts/facts.h"
 #include "layouts/interpreters.h"
 #include "python/line_table.h"
 #include "support/files.h"
 
 #include <catch2/catch.hpp>
-#include <rapidjson/document.h>
+
+#include <span>
+#include <sstream>
 
 using namespace pyprof;
 using namespace pyprof::test;
@@ -19,41 +22,58 @@ LineTableKind kind_of(int minor) {
     return minor == 10 ? LineTableKind::kLinetable : LineTableKind::kLocations;
 }
 
-std::vector<std::byte> bytes_of(const std::string& hex) {
-    std::vector<std::byte> bytes;
-    for (std::size_t i = 0; i + 2 <= hex.size(); i += 2) {
-        bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-    }
-    return bytes;
+std::vector<std::byte> bytes_of(const std::string& text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
 }
 
-// The number of instructions whose line was compared.
-std::size_t check_code(const rapidjson::Value& code, LineTableKind kind) {
-    const int first_line = code["first_line"].GetInt();
-    const int unit_count = code["unit_count"].GetInt();
-    const auto table = LineTable::decode(bytes_of(code["table"].GetString()), first_line, kind, unit_count);
-    CAPTURE(code["name"].GetString(), first_line);
+// "begin:end:line"
+struct LineRange {
+    explicit LineRange(const std::string& text) {
+        std::istringstream stream(text);
+        char colon = 0;
+        stream >> begin >> colon >> end >> colon >> line;
+    }
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    int line = 0;
+};
+
+// The number of instructions whose line was compared. Words: name, first line, count, table, ranges.
+std::size_t check_code(const Fact& code, LineTableKind kind) {
+    constexpr std::size_t kFirstRange = 4;
+    const int first_line = std::stoi(code.words.at(1));
+    const int unit_count = std::stoi(code.words.at(2));
+    const auto table = LineTable::decode(bytes_of(code.text(3)), first_line, kind, unit_count);
+    CAPTURE(code.words.at(0), first_line);
     std::vector<int> expected(static_cast<std::size_t>(unit_count), LineTable::kNoLine);
-    for (const auto& range : code["ranges"].GetArray()) {
-        const int line = range[2].IsNull() ? LineTable::kNoLine : range[2].GetInt();
-        for (int i = range[0].GetInt(); i < range[1].GetInt(); ++i) expected.at(static_cast<std::size_t>(i)) = line;
+    for (std::size_t i = kFirstRange; i < code.words.size(); ++i) {
+        const LineRange range(code.words[i]);
+        for (std::size_t unit = range.begin; unit < range.end; ++unit) expected.at(unit) = range.line;
     }
     std::vector<int> actual;
     for (int i = 0; i < unit_count; ++i) actual.push_back(table.line_at(i));
     CHECK(actual == expected);
     CHECK(table.line_at(-1) == first_line);
     CHECK(table.line_at(unit_count) == LineTable::kNoLine);
-    CHECK(table.range_count() <= static_cast<std::size_t>(code["ranges"].Size()) + 1);
+    CHECK(table.range_count() <= code.words.size() - kFirstRange + 1);
     return actual.size();
 }
 
-std::size_t check_all(const std::string& json, int minor) {
-    rapidjson::Document document;
-    document.Parse(json.data(), json.size());
-    REQUIRE(document.IsArray());
+std::size_t check_all(const std::vector<std::string>& lines, int minor) {
     std::size_t count = 0;
-    for (const auto& code : document.GetArray()) count += check_code(code, kind_of(minor));
+    for (const Fact& code : parse_facts(lines)) {
+        REQUIRE(code.kind == "code");
+        count += check_code(code, kind_of(minor));
+    }
     return count;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
 }
 
 }  // namespace
@@ -62,9 +82,9 @@ TEST_CASE("lines: every instruction of every version's samples has the line that
     const std::string directory = PYPROF_TEST_DIR "/layouts/lines";
     for (int minor = 8; minor <= 15; ++minor) {
         CAPTURE(minor);
-        const std::string json = read_text(directory + "/3." + std::to_string(minor) + ".json");
-        REQUIRE_FALSE(json.empty());
-        CHECK(check_all(json, minor) > 1000);
+        const std::string text = read_text(directory + "/3." + std::to_string(minor) + ".txt");
+        REQUIRE_FALSE(text.empty());
+        CHECK(check_all(lines_of(text), minor) > 1000);
     }
 }
 
@@ -75,8 +95,6 @@ TEST_CASE("lines: a part of the library of each interpreter here has the lines t
         Interpreter quiet = interpreter;
         quiet.command.insert(quiet.command.end(), {"-W", "ignore"});
         PythonProgram program(quiet, source, {"--library"});
-        std::string json;
-        for (const std::string& line : program.read_until_ready()) json += line;
-        CHECK(check_all(json, std::stoi(interpreter.version.substr(2))) > 20000);
+        CHECK(check_all(program.read_until_ready(), std::stoi(interpreter.version.substr(2))) > 20000);
     }
 }
