@@ -44,7 +44,7 @@ std::string rate_text(const ResolvedProfile& profile) {
     const double elapsed = seconds(profile.figures.elapsed);
     const std::string asked =
         profile.facts.rate_hz > 0 ? fmt::format("{:g} Hz asked", profile.facts.rate_hz) : "as fast as can be";
-    if (elapsed <= 0) return asked;
+    if (elapsed <= 0 || profile.figures.busiest_thread_samples == 0) return asked;
     const double reached = static_cast<double>(profile.figures.busiest_thread_samples) / elapsed;
     return fmt::format(
         "{}, {} Hz reached by the busiest thread", asked,
@@ -83,6 +83,7 @@ std::string count_text(const ResolvedProfile& profile) {
     const RunFigures& figures = profile.figures;
     std::string text = fmt::format("{}, {} refused, {} truncated", samples_text(profile.total_samples),
                                    with_commas(figures.refused), with_commas(figures.truncated));
+    if (figures.inferred > 0) text += fmt::format(", {} inferred", with_commas(figures.inferred));
     if (figures.lost > 0) text += fmt::format(", {} lost", with_commas(figures.lost));
     return text;
 }

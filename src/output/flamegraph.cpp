@@ -134,8 +134,9 @@ private:
         }
         if (tree_.cut_samples > 0) {
             line("note", baseline,
-                 fmt::format("{} ({}) go deeper than the {} rows drawn.{}", samples_text(tree_.cut_samples),
-                             share_text(tree_.cut_samples, layout_.total), layout_.rows - 1,
+                 fmt::format("{} ({}) go deeper than is drawn, which is {} rows at most.{}",
+                             samples_text(tree_.cut_samples), share_text(tree_.cut_samples, layout_.total),
+                             layout_.rows - 1,
                              options_.inverted ? "" : " Inverted order shows their leaves."));
         }
     }
@@ -146,13 +147,13 @@ private:
             std::string_view text;
             int width;
         };
-        constexpr Entry kEntries[] = {{"o2", "program", 74},
-                                      {"p2", "packages", 80},
-                                      {"s4", "standard library", 118},
-                                      {"m", "markers", 72}};
+        constexpr Entry kEntries[] = {{"o2", "program", 82},
+                                      {"p2", "packages", 90},
+                                      {"s4", "standard library", 128},
+                                      {"m", "markers", 66}};
         int x = 0;
-        fmt::print(out_, "<svg id=\"legend\" x=\"{}\" y=\"50\" width=\"344\" height=\"24\">",
-                   kWidth - kMargin - 344);
+        fmt::print(out_, "<svg id=\"legend\" x=\"{}\" y=\"50\" width=\"366\" height=\"24\">",
+                   kWidth - kMargin - 366);
         for (const Entry& entry : kEntries) {
             fmt::print(out_,
                        "<g class=\"{}\"><rect x=\"{}\" y=\"6\" width=\"11\" height=\"11\" rx=\"2\"/></g>"

@@ -93,12 +93,12 @@ function fitHeader(width) {
   for (const line of head.querySelectorAll("svg:not(#legend)")) line.setAttribute("width", width);
   const room = Math.max(width - used - 20, 40);
   command.textContent = fullCommand;
-  const share = room / command.getComputedTextLength();
-  if (share < 1) command.textContent = fullCommand.slice(0, Math.floor(fullCommand.length * share) - 1) + "\u2026";
+  const fits = room / command.getComputedTextLength();
+  if (fits < 1) command.textContent = fullCommand.slice(0, Math.floor(fullCommand.length * fits) - 1) + "\u2026";
   const legend = id("legend");
   legend.setAttribute("x", width + margin - legend.getAttribute("width"));
   const facts = Math.max(...Array.from(head.querySelectorAll(".facts text"), text => text.getComputedTextLength()));
-  legend.style.display = facts + 370 > width ? "none" : "";
+  legend.style.display = facts + 390 > width ? "none" : "";
 }
 
 // ---- what is told of a frame ----
@@ -124,7 +124,7 @@ function zoom(frame) {
 
 // Case counts only where the pattern has a capital letter.
 function compile(pattern) {
-  try { return new RegExp(pattern, /\p{Lu}/u.test(pattern.replace(/\\./g, "")) ? "u" : "iu"); } catch { return null; }
+  try { return new RegExp(pattern, /\p{Lu}/u.test(pattern.replace(/\\./g, "")) ? "" : "i"); } catch { return null; }
 }
 
 function search(pattern) {

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -170,9 +169,11 @@ void write_track(Json& json, const ResolvedProfile& profile, const std::string& 
     json.EndObject();
 }
 
-std::string track_name(const ProfiledThread& thread) {
-    if (thread.name.empty()) return fmt::format("thread {}", thread.native_id);
-    return fmt::format("{} (thread {})", thread.name, thread.native_id);
+std::string track_name(const ResolvedProfile& profile, const Track& track) {
+    const ProfiledThread& thread = profile.threads[track.thread];
+    const std::string id = fmt::format("thread {}", thread.native_id);
+    const std::string name = thread.name.empty() ? id : fmt::format("{} ({})", thread.name, id);
+    return profile.spans.empty() ? name + ", sums without order of time" : name;
 }
 
 }  // namespace
@@ -190,8 +191,7 @@ void write_speedscope(const ResolvedProfile& profile, const ExportOptions&, std:
     key(json, "profiles");
     json.StartArray();
     const std::vector<Track> tracks = make_tracks(profile);
-    for (const Track& track : tracks)
-        write_track(json, profile, track_name(profile.threads[track.thread]), track);
+    for (const Track& track : tracks) write_track(json, profile, track_name(profile, track), track);
     // The viewer needs one profile to open the file at all.
     if (tracks.empty()) write_track(json, profile, "no samples", Track{});
     json.EndArray();

@@ -16,6 +16,9 @@
 namespace pyprof {
 namespace {
 
+// Inverted, a stack shares few nodes with others; so many take some 250 MB.
+constexpr std::size_t kMaxInvertedNodes = 4'000'000;
+
 class Builder {
 public:
     Builder(const ResolvedProfile& profile, const TreeOptions& options)
@@ -76,9 +79,10 @@ private:
                 node = child(0, label_at(stop));
             }
             std::uint32_t from = weight.node;
-            for (; from != stop && nodes_[node].depth < options_.max_depth;
-                 from = profile_.nodes[from].parent) {
+            while (from != stop && nodes_[node].depth < options_.max_depth &&
+                   nodes_.size() < kMaxInvertedNodes) {
                 node = child(node, label_at(from));
+                from = profile_.nodes[from].parent;
             }
             if (from != stop) tree_.cut_samples += weight.samples;
             nodes_[node].self += weight.samples;

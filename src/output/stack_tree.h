@@ -24,7 +24,7 @@ struct StackTree {
     std::vector<std::string> labels;    // sorted, each one once
     std::vector<std::uint32_t> frames;  // of each label a frame that has it
     std::vector<Node> nodes;        // depth first, siblings in the order of their labels; node 0 is the root
-    std::uint64_t cut_samples = 0;  // of stacks deeper than max_depth; they count where they were cut
+    std::uint64_t cut_samples = 0;  // of stacks that are deeper than this tree; they count where they end
 };
 
 struct TreeOptions {

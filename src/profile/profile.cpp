@@ -19,6 +19,10 @@
 namespace pyprof {
 namespace {
 
+// Some 64 MB, and about what a viewer can still open. Beyond it there are no spans at all: a part of the
+// time would look like the whole.
+constexpr std::size_t kMaxSpans = 2'000'000;
+
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
@@ -57,6 +61,11 @@ void Profile::add(ThreadIndex thread, StackId stack, std::uint32_t samples, std:
     std::size_t& last = index_->last_span[thread];
     if (last != kNone && spans_[last].stack == stack && follows(spans_[last], span)) {
         join(spans_[last], span);
+        return;
+    }
+    if (spans_.size() == kMaxSpans) {
+        spans_ = {};
+        keep_spans_ = false;
         return;
     }
     last = spans_.size();

@@ -58,7 +58,8 @@ TEST_CASE("describe: settings and counts") {
           "\xC2\xB7 1.0 s");
     CHECK(count_text(profile) == "100 samples, 2 refused, 1 truncated");
     profile.figures.lost = 4;
-    CHECK(count_text(profile) == "100 samples, 2 refused, 1 truncated, 4 lost");
+    profile.figures.inferred = 3;
+    CHECK(count_text(profile) == "100 samples, 2 refused, 1 truncated, 3 inferred, 4 lost");
     profile.facts.rate_hz = 0;
     profile.facts.python.clear();
     profile.figures.busiest_thread_samples = 123456;

@@ -91,6 +91,21 @@ TEST_CASE("profile: a hole in time ends a span, jitter does not") {
     CHECK(spans[1].weight == milliseconds(10));
 }
 
+TEST_CASE("profile: too many spans are given up whole, sums stay") {
+    Recording recording;
+    const StackId f = recording.stack("f");
+    const StackId g = recording.stack("g");
+    for (int i = 1; i <= 2'000'000; ++i) {
+        recording.profile.add(recording.main, i % 2 == 0 ? f : g, 1, milliseconds(1), milliseconds(i));
+    }
+    CHECK(recording.profile.spans().size() == 2'000'000);
+    recording.profile.add(recording.main, g, 1, milliseconds(1), milliseconds(2'000'002));
+    recording.profile.add(recording.main, f, 1, milliseconds(1), milliseconds(2'000'003));
+    CHECK(recording.profile.spans().empty());
+    CHECK(recording.profile.weights()[0].samples == 1'000'001);
+    CHECK(recording.profile.total_samples() == 2'000'002);
+}
+
 TEST_CASE("profile: keeps no spans unless asked to") {
     auto table = std::make_shared<StackTable>();
     Profile profile(table);
