@@ -185,15 +185,18 @@ tl::unexpected<Error> implausible(std::uint32_t version_hex, std::string_view wh
 // Alpha and beta releases still move fields, some of which the table does not describe.
 tl::expected<void, Error> check_version(const PythonVersion& version) {
     const std::uint32_t level = version.hex >> 4U & 0xfU;
-    if (version.major == 3 && version.minor >= kFirstMinor && version.minor <= kLastMinor && level >= 0xcU) return {};
-    return fail(ExitCode::kFailure, fmt::format("Python {} is not supported", to_string(version)),
-                "supported are CPython 3.8 to 3.15, no alpha or beta releases");
+    if (DebugOffsets::is_known(version.major, version.minor) && level >= 0xcU) return {};
+    return fail(ExitCode::kFailure, fmt::format("Python {} is not supported", to_string(version)), kSupportedVersions);
 }
 
 }  // namespace
 
 bool has_debug_offsets(std::span<const std::byte> runtime) {
     return runtime.size() >= kCookie.size() && std::memcmp(runtime.data(), kCookie.data(), kCookie.size()) == 0;
+}
+
+bool DebugOffsets::is_known(int major, int minor) {
+    return major == 3 && minor >= kFirstMinor && minor <= kLastMinor;
 }
 
 std::int64_t DebugOffsets::at(std::string_view name) const {

@@ -21,6 +21,9 @@ public:
     static constexpr std::size_t kMaxFields = 128;
     static constexpr std::int64_t kNotDescribed = -1;
 
+    // Whether the table knows the fields of this version.
+    static bool is_known(int major, int minor);
+
     // Checks cookie, version, length and each field. A version that is not in the table is an Error.
     static Result<DebugOffsets> parse(std::span<const std::byte> bytes);
 

@@ -10,12 +10,6 @@
 
 namespace pyprof {
 
-namespace {
-
-constexpr const char* kSupported = "supported are CPython 3.8 to 3.15";
-
-}  // namespace
-
 PythonVersion version_from_hex(std::uint32_t hex) {
     return {static_cast<int>(hex >> 24U), static_cast<int>(hex >> 16U & 0xffU), static_cast<int>(hex >> 8U & 0xffU),
             hex};
@@ -39,13 +33,12 @@ Result<Layout> layout_for(const PythonVersion& version, std::span<const std::byt
         layout.version = version;
         return layout;
     }
-    const bool should_describe_itself = version.major == 3 && version.minor >= 13 && version.minor <= 15;
-    if (should_describe_itself) {
+    if (DebugOffsets::is_known(version.major, version.minor)) {
         return fail(ExitCode::kFailure,
                     fmt::format("Python {} does not describe its layout (no debug offsets)", to_string(version)),
                     "they stand at the start of _PyRuntime; is the process still starting?");
     }
-    return fail(ExitCode::kFailure, fmt::format("Python {} is not supported", to_string(version)), kSupported);
+    return fail(ExitCode::kFailure, fmt::format("Python {} is not supported", to_string(version)), kSupportedVersions);
 }
 
 }  // namespace pyprof

@@ -13,6 +13,9 @@
 
 namespace pyprof {
 
+// For the hint of an error about a version.
+constexpr const char* kSupportedVersions = "supported are CPython 3.8 to 3.15, no alpha or beta releases";
+
 // As many bytes of _PyRuntime as the largest _Py_DebugOffsets with room to spare.
 constexpr std::size_t kDebugOffsetsBytes = 1024;
 

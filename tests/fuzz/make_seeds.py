@@ -30,7 +30,7 @@ def line_tables():
             codes = sorted((line.split() for line in file), key=lambda words: len(words[4]))
         for number, words in enumerate([codes[-4], codes[len(codes) // 2]]):
             head = struct.pack("<BiH", kind, int(words[2]), int(words[3]) % 65536)
-            save("line_table", "3.%d-%d" % (minor, number), head + bytes.fromhex(words[4]))
+            save("line_table", "%s-%d" % (name[: -len(".txt")], number), head + bytes.fromhex(words[4]))
 
 
 def debug_offsets():

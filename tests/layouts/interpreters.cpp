@@ -26,8 +26,6 @@ std::string Interpreter::build() const {
     return version + (kind == "debug" ? "d" : kind == "freethreaded" ? "t" : "");
 }
 
-std::string Interpreter::minor_version() const { return version.substr(0, version.find('.', 2)); }
-
 std::vector<Interpreter> interpreters(const std::string& test_directory) {
     std::vector<Interpreter> all;
     const std::string command = "'" + test_directory + "/../scripts/pythons' --tsv --no-fetch 2>/dev/null";

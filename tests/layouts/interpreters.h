@@ -19,7 +19,6 @@ struct Interpreter {
 
     // As tests/layouts names its files: "3.13.0", "3.14.10d", "3.13.15t".
     [[nodiscard]] std::string build() const;
-    [[nodiscard]] std::string minor_version() const;  // "3.13"
 };
 
 // Only those that are there already; nothing is fetched for a test.

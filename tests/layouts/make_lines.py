@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The oracle of line tables: what this interpreter says of the lines of code that it compiled itself.
 
-    python3.14 make_lines.py >lines/3.14.txt                 the samples below
+    python3.14 make_lines.py >lines/3.14.10.txt              the samples below
     python3.14 make_lines.py --library >elsewhere            a part of its own library
 
 Prints a line for every code object: "code", its name, its first line, the count of its units (bytes up
