@@ -16,11 +16,11 @@ namespace pyprof {
 namespace {
 
 enum class Kind : std::uint8_t {
-    kSize,       // sizeof of the group's struct, within [low, high]
-    kInnerSize,  // sizeof of a struct that the group's struct begins with
-    kField,      // offset of a field of `low` bytes within it
-    kBuildField, // the same where the GIL is compiled out, 0 elsewhere
-    kUnused,     // not needed here, not looked at
+    kSize,        // sizeof of the group's struct, within [low, high]
+    kInnerSize,   // sizeof of a struct that the group's struct begins with
+    kField,       // offset of a field of `low` bytes within it
+    kBuildField,  // the same where the GIL is compiled out, 0 elsewhere
+    kUnused,      // not needed here, not looked at
 };
 
 struct Row {
@@ -154,7 +154,9 @@ constexpr std::size_t kVersionAt = 8;
 constexpr std::size_t kFreeThreadedAt = 16;
 constexpr std::size_t kFieldsAt = 24;
 
-constexpr std::string_view group_of(std::string_view name) { return name.substr(0, name.find('.')); }
+constexpr std::string_view group_of(std::string_view name) {
+    return name.substr(0, name.find('.'));
+}
 
 bool is_size(std::uint64_t value, const Row& row) {
     return value >= row.low && value <= row.high && value % 8 == 0;
@@ -167,18 +169,24 @@ bool is_field(std::uint64_t value, std::uint32_t width, std::uint64_t struct_siz
 
 bool is_plausible(std::uint64_t value, const Row& row, std::uint64_t struct_size, bool free_threaded) {
     switch (row.kind) {
-        case Kind::kSize: return is_size(value, row);
-        case Kind::kInnerSize: return value >= 16 && value <= struct_size && value % 8 == 0;
-        case Kind::kField: return is_field(value, row.low, struct_size);
-        case Kind::kBuildField: return free_threaded ? is_field(value, row.low, struct_size) : value == 0;
-        case Kind::kUnused: return true;
+        case Kind::kSize:
+            return is_size(value, row);
+        case Kind::kInnerSize:
+            return value >= 16 && value <= struct_size && value % 8 == 0;
+        case Kind::kField:
+            return is_field(value, row.low, struct_size);
+        case Kind::kBuildField:
+            return free_threaded ? is_field(value, row.low, struct_size) : value == 0;
+        case Kind::kUnused:
+            return true;
     }
     return false;
 }
 
 tl::unexpected<Error> implausible(std::uint32_t version_hex, std::string_view what) {
     return fail(ExitCode::kFailure,
-                fmt::format("the debug offsets of Python {} make no sense: {}", to_string(version_from_hex(version_hex)), what),
+                fmt::format("the debug offsets of Python {} make no sense: {}",
+                            to_string(version_from_hex(version_hex)), what),
                 "the interpreter's memory is damaged or it is a changed build");
 }
 
@@ -186,13 +194,15 @@ tl::unexpected<Error> implausible(std::uint32_t version_hex, std::string_view wh
 tl::expected<void, Error> check_version(const PythonVersion& version) {
     const std::uint32_t level = version.hex >> 4U & 0xfU;
     if (DebugOffsets::is_known(version.major, version.minor) && level >= 0xcU) return {};
-    return fail(ExitCode::kFailure, fmt::format("Python {} is not supported", to_string(version)), kSupportedVersions);
+    return fail(ExitCode::kFailure, fmt::format("Python {} is not supported", to_string(version)),
+                kSupportedVersions);
 }
 
 }  // namespace
 
 bool has_debug_offsets(std::span<const std::byte> runtime) {
-    return runtime.size() >= kCookie.size() && std::memcmp(runtime.data(), kCookie.data(), kCookie.size()) == 0;
+    return runtime.size() >= kCookie.size() &&
+           std::memcmp(runtime.data(), kCookie.data(), kCookie.size()) == 0;
 }
 
 bool DebugOffsets::is_known(int major, int minor) {
@@ -228,17 +238,20 @@ Result<DebugOffsets> DebugOffsets::parse(std::span<const std::byte> bytes) {
     for (std::size_t i = 0; i < std::size(kTable); ++i) {
         const Row& row = kTable[i];
         if (row.since > version.minor) continue;
-        if (bytes.size() - position < 8) return implausible(result.version_hex_, "they can't be read in full");
+        if (bytes.size() - position < 8)
+            return implausible(result.version_hex_, "they can't be read in full");
         const auto value = load<std::uint64_t>(bytes.data(), position);
         position += 8;
         if (row.kind == Kind::kSize) struct_size = value;
         if (!is_plausible(value, row, struct_size, result.free_threaded_)) {
             return implausible(result.version_hex_, fmt::format("{} is {}", row.name, value));
         }
-        const bool lacks_it = row.kind == Kind::kUnused || (row.kind == Kind::kBuildField && !result.free_threaded_);
+        const bool lacks_it =
+            row.kind == Kind::kUnused || (row.kind == Kind::kBuildField && !result.free_threaded_);
         result.values_[i] = lacks_it ? kNotDescribed : static_cast<std::int64_t>(value);
     }
-    if (auto overlap = result.find_overlap(); !overlap.empty()) return implausible(result.version_hex_, overlap);
+    if (auto overlap = result.find_overlap(); !overlap.empty())
+        return implausible(result.version_hex_, overlap);
     return result;
 }
 
@@ -250,7 +263,8 @@ std::string DebugOffsets::find_overlap() const {
             const Row& b = kTable[j];
             if (group_of(a.name) != group_of(b.name)) continue;
             const bool are_fields = values_[i] != kNotDescribed && values_[j] != kNotDescribed &&
-                                    a.kind != Kind::kSize && a.kind != Kind::kInnerSize && b.kind != Kind::kInnerSize;
+                                    a.kind != Kind::kSize && a.kind != Kind::kInnerSize &&
+                                    b.kind != Kind::kInnerSize;
             if (!are_fields) continue;
             if (values_[i] < values_[j] + b.low && values_[j] < values_[i] + a.low) {
                 return fmt::format("{} and {} overlap", a.name, b.name);

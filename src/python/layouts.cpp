@@ -11,18 +11,22 @@
 namespace pyprof {
 
 PythonVersion version_from_hex(std::uint32_t hex) {
-    return {static_cast<int>(hex >> 24U), static_cast<int>(hex >> 16U & 0xffU), static_cast<int>(hex >> 8U & 0xffU),
-            hex};
+    return {static_cast<int>(hex >> 24U), static_cast<int>(hex >> 16U & 0xffU),
+            static_cast<int>(hex >> 8U & 0xffU), hex};
 }
 
 std::string to_string(const PythonVersion& version) {
     std::string text = fmt::format("{}.{}.{}", version.major, version.minor, version.micro);
     const unsigned serial = version.hex & 0xfU;
     switch (version.hex >> 4U & 0xfU) {
-        case 0xa: return text + fmt::format("a{}", serial);
-        case 0xb: return text + fmt::format("b{}", serial);
-        case 0xc: return text + fmt::format("rc{}", serial);
-        default: return text;
+        case 0xa:
+            return text + fmt::format("a{}", serial);
+        case 0xb:
+            return text + fmt::format("b{}", serial);
+        case 0xc:
+            return text + fmt::format("rc{}", serial);
+        default:
+            return text;
     }
 }
 
@@ -34,11 +38,13 @@ Result<Layout> layout_for(const PythonVersion& version, std::span<const std::byt
         return layout;
     }
     if (DebugOffsets::is_known(version.major, version.minor)) {
-        return fail(ExitCode::kFailure,
-                    fmt::format("Python {} does not describe its layout (no debug offsets)", to_string(version)),
-                    "they stand at the start of _PyRuntime; is the process still starting?");
+        return fail(
+            ExitCode::kFailure,
+            fmt::format("Python {} does not describe its layout (no debug offsets)", to_string(version)),
+            "they stand at the start of _PyRuntime; is the process still starting?");
     }
-    return fail(ExitCode::kFailure, fmt::format("Python {} is not supported", to_string(version)), kSupportedVersions);
+    return fail(ExitCode::kFailure, fmt::format("Python {} is not supported", to_string(version)),
+                kSupportedVersions);
 }
 
 }  // namespace pyprof

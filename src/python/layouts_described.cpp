@@ -14,16 +14,16 @@ namespace {
 
 // What the versions differ in beyond their debug offsets.
 struct Rest {
-    Offset state_after_status = 0;     // PyThreadState.state
-    Offset function_version = 0;       // after the object header
-    bool tagged_references = false;    // frames hold _PyStackRef: two tag bits
-    bool has_stacktop = false;         // int below `owner`, else a described stackpointer
+    Offset state_after_status = 0;   // PyThreadState.state
+    Offset function_version = 0;     // after the object header
+    bool tagged_references = false;  // frames hold _PyStackRef: two tag bits
+    bool has_stacktop = false;       // int below `owner`, else a described stackpointer
     GilKind gil_kind = GilKind::kThreadInt;
     std::uint32_t holds_gil_bit = 0;
     std::int32_t owner_cstack = kAbsent;
     std::int32_t owner_interpreter = kAbsent;
     std::int32_t owner_last = 3;
-    bool interned_is_a_byte = false;   // free-threaded builds only
+    bool interned_is_a_byte = false;  // free-threaded builds only
 };
 
 constexpr Rest kRest[] = {
@@ -34,7 +34,7 @@ constexpr Rest kRest[] = {
      .gil_kind = GilKind::kStatusBit,
      .holds_gil_bit = 1U << 5U,
      .owner_cstack = 3},
-    // 3.14: stack references are tagged; the shim is FRAME_OWNED_BY_INTERPRETER, and 4 exists but was never seen.
+    // 3.14: references are tagged; the shim is FRAME_OWNED_BY_INTERPRETER; 4 exists, but was never seen.
     {.state_after_status = 12,
      .function_version = 128,
      .tagged_references = true,
@@ -54,7 +54,9 @@ constexpr int kFirstRest = 13;
 class Described {
 public:
     explicit Described(const DebugOffsets& offsets) : offsets_(offsets) {}
-    [[nodiscard]] Offset operator()(std::string_view name) const { return static_cast<Offset>(offsets_.at(name)); }
+    [[nodiscard]] Offset operator()(std::string_view name) const {
+        return static_cast<Offset>(offsets_.at(name));
+    }
     // Described from some later version on; before, at a known distance from a neighbour.
     [[nodiscard]] Offset or_else(std::string_view name, Offset otherwise) const {
         const Offset offset = (*this)(name);
@@ -187,7 +189,8 @@ void fill_objects(Layout& layout, const Described& of, const Rest& rest) {
                    .keys_kind = DictKeysKind::kTypedEntries};
     layout.module.dict = header;
     layout.integer = {.tag = of("long_object.lv_tag"), .digits = of("long_object.ob_digit"), .tagged = true};
-    // MANAGED_DICT_OFFSET: before the object stand the weak references, the dict and, with a GIL, two words for the collector.
+    // MANAGED_DICT_OFFSET: before an object stand its weak references, its dict and, with a GIL, two words
+    // of the collector.
     layout.managed_dict_back = layout.free_threaded ? 8 : 24;
     layout.instance_values = InstanceValues::kInline;
 }
@@ -204,7 +207,8 @@ bool fits(const Layout& layout) {
            within(code.flags, 4, code.size) && within(code.version, 4, code.size) &&
            within(code.first_traceable, 4, code.size) &&
            within(layout.frame.function, 8, layout.frame.size) && within(layout.gil.locked, 4, 128) &&
-           within(layout.gil.last_holder, 8, 128) && layout.object.header_size == (layout.free_threaded ? 32U : 16U) &&
+           within(layout.gil.last_holder, 8, 128) &&
+           layout.object.header_size == (layout.free_threaded ? 32U : 16U) &&
            within(layout.interpreter.threads_main, 8, layout.interpreter.size) &&
            within(layout.interpreter.gc_collecting, 4, layout.interpreter.size);
 }
@@ -235,9 +239,10 @@ Result<Layout> layout_from_debug_offsets(std::span<const std::byte> runtime) {
     fill_code(layout, of, rest);
     fill_objects(layout, of, rest);
     if (!fits(layout)) {
-        return fail(ExitCode::kFailure,
-                    fmt::format("the debug offsets of Python {} make no sense together", to_string(layout.version)),
-                    "the interpreter's memory is damaged or it is a changed build");
+        return fail(
+            ExitCode::kFailure,
+            fmt::format("the debug offsets of Python {} make no sense together", to_string(layout.version)),
+            "the interpreter's memory is damaged or it is a changed build");
     }
     return layout;
 }

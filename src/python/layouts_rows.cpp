@@ -28,10 +28,17 @@ constexpr Layout row_3_8() {
                    .tstate_current = 1368,
                    .gc_collecting = 544};
     row.interpreter = {.size = 2720, .next = 0, .id = 16, .threads_head = 8, .imports_modules = 56};
-    row.thread = {
-        .size = 264, .prev = 0, .next = 8, .interp = 16, .frame = 24, .thread_id = 176, .id = 256, .dict = 152};
+    row.thread = {.size = 264,
+                  .prev = 0,
+                  .next = 8,
+                  .interp = 16,
+                  .frame = 24,
+                  .thread_id = 176,
+                  .id = 256,
+                  .dict = 152};
     row.chunk = kNoChunk;
-    row.frame = {.size = 360, .back = 24, .code = 32, .instruction = 104, .executing = 116, .localsplus = 360};
+    row.frame = {
+        .size = 360, .back = 24, .code = 32, .instruction = 104, .executing = 116, .localsplus = 360};
     row.code = {.size = 176,
                 .filename = 104,
                 .name = 112,
@@ -44,7 +51,8 @@ constexpr Layout row_3_8() {
     row.function = {.code = 16};
     row.generator = {.frame = 16, .name = 48, .qualname = 56};
     row.object = {.header_size = 16, .type = 8};
-    row.type = {.name = 24, .basic_size = 32, .dict_offset = 288, .flags = 168, .base = 256, .cached_keys = 872};
+    row.type = {
+        .name = 24, .basic_size = 32, .dict_offset = 288, .flags = 168, .base = 256, .cached_keys = 872};
     row.unicode = {.length = 16, .state = 32, .ascii_data = 48, .compact_data = 72};
     row.bytes = {.size = 16, .data = 32};
     row.tuple = {.size = 16, .items = 24};
@@ -101,8 +109,12 @@ constexpr Layout row_3_11() {
                    .gil_last_holder = 368,
                    .gil_locked = 376,
                    .tstate_current = 576};
-    row.interpreter = {
-        .size = 107752, .next = 0, .id = 48, .threads_head = 16, .gc_collecting = 848, .imports_modules = 888};
+    row.interpreter = {.size = 107752,
+                       .next = 0,
+                       .id = 48,
+                       .threads_head = 16,
+                       .gc_collecting = 848,
+                       .imports_modules = 888};
     row.thread = {.size = 360,
                   .prev = 0,
                   .next = 8,

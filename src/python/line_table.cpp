@@ -146,14 +146,21 @@ void LineTable::decode_locations(std::span<const std::byte> table, std::int32_t 
     end_ = static_cast<std::int32_t>(std::min<std::int64_t>(unit, bound));
 }
 
-LineTable LineTable::decode(std::span<const std::byte> table, int first_line, LineTableKind kind, int unit_count) {
+LineTable LineTable::decode(std::span<const std::byte> table, int first_line, LineTableKind kind,
+                            int unit_count) {
     LineTable result;
     result.first_line_ = first_line;
     const std::int32_t bound = unit_count > 0 ? unit_count : kUnbounded;
     switch (kind) {
-        case LineTableKind::kLnotab: result.decode_lnotab(table, bound); break;
-        case LineTableKind::kLinetable: result.decode_linetable(table, bound); break;
-        case LineTableKind::kLocations: result.decode_locations(table, bound); break;
+        case LineTableKind::kLnotab:
+            result.decode_lnotab(table, bound);
+            break;
+        case LineTableKind::kLinetable:
+            result.decode_linetable(table, bound);
+            break;
+        case LineTableKind::kLocations:
+            result.decode_locations(table, bound);
+            break;
     }
     result.ranges_.shrink_to_fit();
     return result;

@@ -20,7 +20,8 @@ public:
     LineTable() = default;
 
     // `unit_count` bounds the table: code units from 3.10 on, bytes of code for 3.8 and 3.9; 0 when unknown.
-    static LineTable decode(std::span<const std::byte> table, int first_line, LineTableKind kind, int unit_count);
+    static LineTable decode(std::span<const std::byte> table, int first_line, LineTableKind kind,
+                            int unit_count);
 
     // Line of an instruction by its index: in code units from 3.10 on, in bytes for 3.8 and 3.9. Before
     // the first instruction (a frame that has not begun): the first line. kNoLine: the code has none there.

@@ -14,10 +14,12 @@ namespace {
 
 constexpr std::size_t kMaxTypeNameBytes = 512;
 constexpr std::size_t kPageSize = 4096;
-constexpr unsigned kDigitBits = 30;   // longintrepr.h on 64-bit builds
-constexpr std::size_t kMaxDigits = 3; // 64 bits and a little
+constexpr unsigned kDigitBits = 30;    // longintrepr.h on 64-bit builds
+constexpr std::size_t kMaxDigits = 3;  // 64 bits and a little
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+std::uint64_t at(Offset offset) {
+    return static_cast<std::uint64_t>(offset);
+}
 
 struct IntegerHead {
     bool is_negative = false;
@@ -36,9 +38,10 @@ using Digits = std::array<std::uint32_t, kMaxDigits>;
 std::optional<std::uint64_t> value_of(const IntegerHead& head, const Digits& digits) {
     constexpr std::uint32_t kDigitMask = (1U << kDigitBits) - 1;
     constexpr std::uint64_t kMostNegative = std::uint64_t{1} << 63U;
-    if (digits[0] > kDigitMask || digits[1] > kDigitMask || digits[2] >> (64 - 2 * kDigitBits) != 0) return std::nullopt;
-    const std::uint64_t magnitude = std::uint64_t{digits[2]} << (2 * kDigitBits) |
-                                    std::uint64_t{digits[1]} << kDigitBits | digits[0];
+    if (digits[0] > kDigitMask || digits[1] > kDigitMask || digits[2] >> (64 - 2 * kDigitBits) != 0)
+        return std::nullopt;
+    const std::uint64_t magnitude =
+        std::uint64_t{digits[2]} << (2 * kDigitBits) | std::uint64_t{digits[1]} << kDigitBits | digits[0];
     if (head.is_negative && magnitude > kMostNegative) return std::nullopt;
     return head.is_negative ? ~magnitude + 1 : magnitude;
 }
@@ -80,7 +83,8 @@ std::optional<std::vector<Address>> read_tuple(Memory& memory, const Layout& lay
     const auto size = copy.field<std::uint64_t>(layout.tuple.size);
     if (size > max_items) return std::nullopt;
     std::vector<Address> items(size);
-    if (!copy.copy_to(memory, at(layout.tuple.items), std::as_writable_bytes(std::span(items)))) return std::nullopt;
+    if (!copy.copy_to(memory, at(layout.tuple.items), std::as_writable_bytes(std::span(items))))
+        return std::nullopt;
     return items;
 }
 

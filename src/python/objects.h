@@ -31,8 +31,8 @@ constexpr std::size_t kMaxDictEntries = 1U << 18;
                                                                       Address object, std::size_t max_bytes);
 
 // The items of a tuple as they stand (tagged ones are not masked); nothing when longer than `max_items`.
-[[nodiscard]] std::optional<std::vector<Address>> read_tuple(Memory& memory, const Layout& layout, Address object,
-                                                             std::size_t max_items);
+[[nodiscard]] std::optional<std::vector<Address>> read_tuple(Memory& memory, const Layout& layout,
+                                                             Address object, std::size_t max_items);
 
 // An int whose value fits 64 bits: as two's complement; large pthread idents come out as they are.
 [[nodiscard]] std::optional<std::uint64_t> read_long(Memory& memory, const Layout& layout, Address object);
@@ -51,7 +51,8 @@ struct DictEntry {
 };
 // The entries in their table's order; deleted and empty ones are left out. Whether it is a dict is not
 // checked: the caller knows where it took the pointer from. Nothing where the tables make no sense.
-[[nodiscard]] std::optional<std::vector<DictEntry>> read_dict(Memory& memory, const Layout& layout, Address dict,
+[[nodiscard]] std::optional<std::vector<DictEntry>> read_dict(Memory& memory, const Layout& layout,
+                                                              Address dict,
                                                               std::size_t max_entries = kMaxDictEntries);
 
 // The value of a str key; kNullAddress when the key is not there; nothing when the dict can't be read.

@@ -17,7 +17,9 @@ constexpr std::uint64_t kManagedDictFlag = 1U << 4U;   // Py_TPFLAGS_MANAGED_DIC
 constexpr std::size_t kMaxSharedKeys = 256;            // SHARED_KEYS_MAX_SIZE is 30
 constexpr std::uint64_t kMaxBasicSize = 1U << 20U;
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+std::uint64_t at(Offset offset) {
+    return static_cast<std::uint64_t>(offset);
+}
 
 struct TypeFacts {
     Address type{};
@@ -40,8 +42,8 @@ std::optional<TypeFacts> read_type_facts(Memory& memory, const Layout& layout, A
 }
 
 // `values` points to the first value; `capacity` bounds the array where the version tells it.
-std::optional<Address> find_in_values(Memory& memory, const Layout& layout, const TypeFacts& facts, Address values,
-                                      std::size_t capacity, std::string_view name) {
+std::optional<Address> find_in_values(Memory& memory, const Layout& layout, const TypeFacts& facts,
+                                      Address values, std::size_t capacity, std::string_view name) {
     const auto keys = read_pointer(memory, facts.type + at(layout.type.cached_keys));
     if (!keys) return std::nullopt;
     const auto table = read_keys_table(memory, layout, *keys, kMaxSharedKeys);
@@ -56,14 +58,15 @@ std::optional<Address> find_in_inline_values(Memory& memory, const Layout& layou
     if ((facts.flags & kInlineValuesFlag) == 0) return kNullAddress;
     if (facts.basic_size > kMaxBasicSize) return std::nullopt;
     const Address start = object + facts.basic_size;
-    const auto header = read_value<std::array<std::uint8_t, 4>>(memory, start);  // capacity, size, embedded, valid
+    // capacity, size, embedded, valid
+    const auto header = read_value<std::array<std::uint8_t, 4>>(memory, start);
     if (!header) return std::nullopt;
     if ((*header)[3] == 0) return kNullAddress;
     return find_in_values(memory, layout, facts, start + at(layout.dict.values_data), (*header)[0], name);
 }
 
-std::optional<Address> find_in_managed(Memory& memory, const Layout& layout, const TypeFacts& facts, Address object,
-                                       std::string_view name) {
+std::optional<Address> find_in_managed(Memory& memory, const Layout& layout, const TypeFacts& facts,
+                                       Address object, std::string_view name) {
     const Address place = object - at(layout.managed_dict_back);
     const auto word = read_pointer(memory, place);
     if (!word) return std::nullopt;
@@ -76,7 +79,8 @@ std::optional<Address> find_in_managed(Memory& memory, const Layout& layout, con
             return find_in_values(memory, layout, facts, *values, kMaxSharedKeys, name);
         }
         case InstanceValues::kTaggedPointer:
-            if ((raw(*word) & 1U) != 0) return find_in_values(memory, layout, facts, *word + 1, kMaxSharedKeys, name);
+            if ((raw(*word) & 1U) != 0)
+                return find_in_values(memory, layout, facts, *word + 1, kMaxSharedKeys, name);
             break;
         case InstanceValues::kInline:
             if (*word == kNullAddress) return find_in_inline_values(memory, layout, facts, object, name);
@@ -90,7 +94,8 @@ std::optional<Address> find_in_managed(Memory& memory, const Layout& layout, con
 
 }  // namespace
 
-std::optional<Address> read_attribute(Memory& memory, const Layout& layout, Address object, std::string_view name) {
+std::optional<Address> read_attribute(Memory& memory, const Layout& layout, Address object,
+                                      std::string_view name) {
     const auto facts = read_type_facts(memory, layout, object);
     if (!facts) return std::nullopt;
     if (has(layout.managed_dict_back) && (facts->flags & kManagedDictFlag) != 0) {
@@ -98,7 +103,8 @@ std::optional<Address> read_attribute(Memory& memory, const Layout& layout, Addr
     }
     if (facts->dict_offset == 0) return kNullAddress;
     // Negative offsets count from the end of objects of variable size, which nothing here looks into.
-    if (facts->dict_offset < 0 || static_cast<std::uint64_t>(facts->dict_offset) > kMaxBasicSize) return std::nullopt;
+    if (facts->dict_offset < 0 || static_cast<std::uint64_t>(facts->dict_offset) > kMaxBasicSize)
+        return std::nullopt;
     const auto dict = read_pointer(memory, object + static_cast<std::uint64_t>(facts->dict_offset));
     if (!dict) return std::nullopt;
     if (*dict == kNullAddress) return kNullAddress;

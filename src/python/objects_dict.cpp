@@ -17,7 +17,9 @@ namespace {
 constexpr std::size_t kHeaderBytes = 40;  // of the longer form
 constexpr std::size_t kKeysPerRead = 256;
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+std::uint64_t at(Offset offset) {
+    return static_cast<std::uint64_t>(offset);
+}
 
 // Where the entries stand and what one looks like.
 struct Shape {
@@ -33,7 +35,10 @@ std::optional<Shape> parse_untyped(const std::byte* header) {
     shape.slots = load<std::uint64_t>(header, 8);
     shape.entry_count = load<std::uint64_t>(header, 32);
     if (shape.slots > std::uint64_t{1} << 40U) return std::nullopt;
-    const std::uint64_t width = shape.slots <= 0xff ? 1 : shape.slots <= 0xffff ? 2 : shape.slots <= 0xffffffff ? 4 : 8;
+    const std::uint64_t width = shape.slots <= 0xff         ? 1
+                                : shape.slots <= 0xffff     ? 2
+                                : shape.slots <= 0xffffffff ? 4
+                                                            : 8;
     shape.entries_at = 40 + shape.slots * width;
     return shape;
 }
@@ -56,7 +61,8 @@ std::optional<Shape> parse_typed(const std::byte* header) {
 
 }  // namespace
 
-std::optional<KeysTable> read_keys_table(Memory& memory, const Layout& layout, Address keys, std::size_t max_entries) {
+std::optional<KeysTable> read_keys_table(Memory& memory, const Layout& layout, Address keys,
+                                         std::size_t max_entries) {
     std::array<std::byte, kHeaderBytes> header;
     if (!read_bytes(memory, keys, header)) return std::nullopt;
     const bool typed = layout.dict.keys_kind == DictKeysKind::kTypedEntries;
@@ -114,7 +120,8 @@ std::optional<std::size_t> find_key(Memory& memory, const Layout& layout, const 
         places.clear();
         for (; next < table.entries.size() && ranges.size() < kKeysPerRead; ++next) {
             if (table.entries[next].key == kNullAddress) continue;
-            ranges.push_back({table.entries[next].key + begin, std::span(copies).subspan(ranges.size() * size, size)});
+            ranges.push_back(
+                {table.entries[next].key + begin, std::span(copies).subspan(ranges.size() * size, size)});
             places.push_back(next);
         }
         if (const auto hit = find_range(memory, ranges, is_name)) return places[*hit];
@@ -163,7 +170,8 @@ std::optional<std::vector<DictEntry>> read_dict(Memory& memory, const Layout& la
     return entries;
 }
 
-std::optional<Address> find_in_dict(Memory& memory, const Layout& layout, Address dict, std::string_view key) {
+std::optional<Address> find_in_dict(Memory& memory, const Layout& layout, Address dict,
+                                    std::string_view key) {
     const auto fields = read_dict_fields(memory, layout, dict);
     if (!fields) return std::nullopt;
     const auto table = read_keys_table(memory, layout, fields->keys, kMaxDictEntries);

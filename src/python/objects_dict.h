@@ -28,7 +28,7 @@ struct KeysTable {
                                                        std::size_t max_entries);
 
 // The place of a str key of ASCII characters among the entries; nothing when it is not there.
-[[nodiscard]] std::optional<std::size_t> find_key(Memory& memory, const Layout& layout, const KeysTable& table,
-                                                  std::string_view name);
+[[nodiscard]] std::optional<std::size_t> find_key(Memory& memory, const Layout& layout,
+                                                  const KeysTable& table, std::string_view name);
 
 }  // namespace pyprof

@@ -26,7 +26,9 @@ StringState parse_state(std::uint32_t word, bool wide_interned) {
 }
 
 void append_utf8(std::string& text, char32_t c) {
-    const auto tail = [&](unsigned shift) { text.push_back(static_cast<char>(0x80U | (c >> shift & 0x3fU))); };
+    const auto tail = [&](unsigned shift) {
+        text.push_back(static_cast<char>(0x80U | (c >> shift & 0x3fU)));
+    };
     if (c < 0x80) {
         text.push_back(static_cast<char>(c));
     } else if (c < 0x800) {
@@ -57,9 +59,12 @@ bool append_characters(std::string& text, std::span<const std::byte> data, char3
 
 bool append_kind(std::string& text, std::span<const std::byte> data, const StringState& state) {
     switch (state.kind) {
-        case 1: return append_characters<std::uint8_t>(text, data, state.is_ascii ? 0x7f : 0xff);
-        case 2: return append_characters<std::uint16_t>(text, data, 0xffff);
-        default: return append_characters<std::uint32_t>(text, data, kLastCodePoint);
+        case 1:
+            return append_characters<std::uint8_t>(text, data, state.is_ascii ? 0x7f : 0xff);
+        case 2:
+            return append_characters<std::uint16_t>(text, data, 0xffff);
+        default:
+            return append_characters<std::uint32_t>(text, data, kLastCodePoint);
     }
 }
 

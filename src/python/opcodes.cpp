@@ -43,8 +43,10 @@ constexpr Opcodes at_call(Opcodes opcodes) {
 
 constexpr int kFirstMinor = 11;
 constexpr Opcodes kTables[] = {
-    behind_cache(spread(kRows3_11), 4, 1), behind_cache(spread(kRows3_12), 3, 0),
-    at_call(spread(kRows3_13)),            at_call(spread(kRows3_14)),
+    behind_cache(spread(kRows3_11), 4, 1),
+    behind_cache(spread(kRows3_12), 3, 0),
+    at_call(spread(kRows3_13)),
+    at_call(spread(kRows3_14)),
     at_call(spread(kRows3_15)),
 };
 

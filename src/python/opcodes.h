@@ -25,7 +25,7 @@ struct Opcodes {
     static constexpr std::size_t kMaxCacheUnits = 9;
 
     std::array<std::uint8_t, 256> classes{};      // OpcodeClass bits by the number in co_code_adaptive
-    std::array<std::uint8_t, 256> cache_units{};  // of those with kCallsPython: units of inline cache behind them
+    std::array<std::uint8_t, 256> cache_units{};  // inline cache behind those with kCallsPython
 
     // A frame that waits in a call has its instruction field, up to 3.12, at the last unit of the call's
     // inline cache; from 3.13 on at the call itself. In bytes from there, for the CALL family: the opcode
@@ -34,7 +34,9 @@ struct Opcodes {
     int opcode_offset = 0;
     int function_version_offset = 0;
 
-    [[nodiscard]] bool is(std::uint8_t opcode, OpcodeClass what) const { return (classes[opcode] & what) != 0; }
+    [[nodiscard]] bool is(std::uint8_t opcode, OpcodeClass what) const {
+        return (classes[opcode] & what) != 0;
+    }
 
     // The opcode of any family in which a frame waits. `bytecode` ends with the two bytes that the
     // instruction field points to and begins up to kMaxCacheUnits units before. Nothing when no call

@@ -36,9 +36,13 @@ const std::string* ThreadNames::find(Memory& memory, std::uint64_t ident) {
     return nullptr;
 }
 
-bool ThreadNames::refresh(Memory& memory) { return read_names(memory, Which::kAll); }
+bool ThreadNames::refresh(Memory& memory) {
+    return read_names(memory, Which::kAll);
+}
 
-void ThreadNames::forget(std::uint64_t ident) { entries_.erase(ident); }
+void ThreadNames::forget(std::uint64_t ident) {
+    entries_.erase(ident);
+}
 
 bool ThreadNames::read_names(Memory& memory, Which which) {
     if (entries_.size() > kMaxThreads) entries_.clear();  // of a program whose threads come and go
@@ -60,7 +64,9 @@ bool ThreadNames::read_names(Memory& memory, Which which) {
 }
 
 std::optional<Address> ThreadNames::find_active(Memory& memory) const {
-    const auto found = [](const std::optional<Address>& address) { return address && *address != kNullAddress; };
+    const auto found = [](const std::optional<Address>& address) {
+        return address && *address != kNullAddress;
+    };
     if (!has(layout_->interpreter.imports_modules)) return std::nullopt;
     const auto modules =
         read_pointer(memory, interpreter_ + static_cast<std::uint64_t>(layout_->interpreter.imports_modules));

@@ -8,10 +8,10 @@
 #include <pyprof/layout.h>
 #include <pyprof/memory.h>
 
+#include <tsl/robin_map.h>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tsl/robin_map.h>
 
 namespace pyprof {
 
@@ -23,7 +23,7 @@ public:
     // known and its next try is due. nullptr: no name. The pointer lives until the next call.
     [[nodiscard]] const std::string* find(Memory& memory, std::uint64_t ident);
 
-    // Reads all names anew (a thread can be renamed). False: the table couldn't be read; what was known stays.
+    // Reads all names anew: a thread can be renamed. False: it couldn't be read, and what was known stays.
     bool refresh(Memory& memory);
 
     // The thread has ended: its ident may soon be another's.

@@ -38,13 +38,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
     for (std::size_t offset = 64; offset < bytes.size() && offset < 256; offset += 64) {
         const Address object = kBase + offset;
-        if (const auto text = read_unicode(memory, layout, object, 100)) check(text->size() <= 403, "a cut string");
-        if (const auto content = read_bytes_object(memory, layout, object, 1000)) check(content->size() <= 1000, "bytes");
-        if (const auto items = read_tuple(memory, layout, object, 100)) check(items->size() <= 100, "a tuple");
+        if (const auto text = read_unicode(memory, layout, object, 100))
+            check(text->size() <= 403, "a cut string");
+        if (const auto content = read_bytes_object(memory, layout, object, 1000))
+            check(content->size() <= 1000, "bytes");
+        if (const auto items = read_tuple(memory, layout, object, 100))
+            check(items->size() <= 100, "a tuple");
         (void)read_long(memory, layout, object);
         (void)read_longs(memory, layout, {object, object + 8});
         (void)type_name(memory, layout, object);
-        if (const auto entries = read_dict(memory, layout, object, 500)) check(entries->size() <= 500, "a dict");
+        if (const auto entries = read_dict(memory, layout, object, 500))
+            check(entries->size() <= 500, "a dict");
         (void)find_in_dict(memory, layout, object, "threading");
         (void)read_attribute(memory, layout, object, "_name");
     }

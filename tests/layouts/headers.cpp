@@ -32,8 +32,10 @@ std::vector<std::string> include_directories(const std::string& minor_version) {
     }
     all.push_back("/usr/include");
     // The chroot of scripts/pythons, where its interpreters' headers are installed.
-    const std::string cache = text_of("XDG_CACHE_HOME").empty() ? text_of("HOME") + "/.cache" : text_of("XDG_CACHE_HOME");
-    const std::string own_cache = text_of("PYPROF_CACHE").empty() ? cache + "/pyprof" : text_of("PYPROF_CACHE");
+    const std::string cache =
+        text_of("XDG_CACHE_HOME").empty() ? text_of("HOME") + "/.cache" : text_of("XDG_CACHE_HOME");
+    const std::string own_cache =
+        text_of("PYPROF_CACHE").empty() ? cache + "/pyprof" : text_of("PYPROF_CACHE");
     all.push_back(own_cache + "/sid/usr/include");
     return all;
 }
@@ -49,7 +51,8 @@ std::optional<std::string> find_headers(const std::string& build) {
     return std::nullopt;
 }
 
-std::string run_print_offsets(const std::string& directory, const std::string& headers, const std::string& build) {
+std::string run_print_offsets(const std::string& directory, const std::string& headers,
+                              const std::string& build) {
     std::string command = "'" + directory + "/print_offsets' '" + headers + "'";
     if (build.ends_with("t")) command += " -DPy_GIL_DISABLED=1";
     if (build.ends_with("d")) command += " -DPy_DEBUG=1";
@@ -58,7 +61,8 @@ std::string run_print_offsets(const std::string& directory, const std::string& h
     if (!stream) return {};
     std::string output;
     char piece[4096];
-    while (const std::size_t count = std::fread(piece, 1, sizeof piece, stream.get())) output.append(piece, count);
+    while (const std::size_t count = std::fread(piece, 1, sizeof piece, stream.get()))
+        output.append(piece, count);
     return output;
 }
 

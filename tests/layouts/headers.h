@@ -14,6 +14,7 @@ namespace pyprof::test {
 std::optional<std::string> find_headers(const std::string& build);
 
 // What print_offsets says; empty where it can't be compiled.
-std::string run_print_offsets(const std::string& directory, const std::string& headers, const std::string& build);
+std::string run_print_offsets(const std::string& directory, const std::string& headers,
+                              const std::string& build);
 
 }  // namespace pyprof::test

@@ -5,9 +5,9 @@
 
 #include <fcntl.h>
 #include <spawn.h>
-#include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <sstream>
 
 namespace pyprof::test {
 

@@ -3,10 +3,10 @@
 // The interpreters that scripts/pythons knows, and a Python program of one of them that a test talks to.
 #pragma once
 
+#include <sys/types.h>
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <sys/types.h>
 #include <vector>
 
 namespace pyprof::test {

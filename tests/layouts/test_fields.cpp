@@ -30,7 +30,9 @@ std::map<std::string, long> parse_fields(const std::string& text) {
 }
 
 // "3.14.10t" -> 14
-int minor_of(const std::string& build) { return std::stoi(build.substr(2)); }
+int minor_of(const std::string& build) {
+    return std::stoi(build.substr(2));
+}
 
 // The layout of a build: its row, or its debug offsets where those were saved.
 std::optional<Layout> layout_of_build(const std::string& build) {
@@ -71,7 +73,8 @@ TEST_CASE("layouts: each minor version from 3.8 to 3.15 has at least one build t
     const auto builds = files_in(kDirectory + "/expected", ".txt");
     for (int minor = 8; minor <= 15; ++minor) {
         CAPTURE(minor);
-        CHECK(std::any_of(builds.begin(), builds.end(), [&](const auto& build) { return minor_of(build) == minor; }));
+        CHECK(std::any_of(builds.begin(), builds.end(),
+                          [&](const auto& build) { return minor_of(build) == minor; }));
     }
 }
 

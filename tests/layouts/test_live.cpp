@@ -28,7 +28,8 @@ struct Reader {
 
 std::string as_text(const std::vector<std::byte>& bytes) {
     std::string text;
-    for (const std::byte byte : bytes) text.push_back(static_cast<char>(std::to_integer<unsigned char>(byte)));
+    for (const std::byte byte : bytes)
+        text.push_back(static_cast<char>(std::to_integer<unsigned char>(byte)));
     return text;
 }
 
@@ -113,7 +114,8 @@ TEST_CASE("layouts: objects and thread names of living interpreters read as they
         reader.interpreter = read_pointer(reader.memory, runtime + head).value_or(kNullAddress);
         ThreadNames names(reader.layout, reader.interpreter);
         for (const Fact& fact : facts) {
-            CAPTURE(fact.kind, fact.words.empty() ? "" : fact.words.front(), fact.words.size() > 1 ? fact.words[1] : "");
+            CAPTURE(fact.kind, fact.words.empty() ? "" : fact.words.front(),
+                    fact.words.size() > 1 ? fact.words[1] : "");
             check_fact(reader, names, fact);
         }
     }

@@ -51,7 +51,9 @@ std::map<std::string, long> parse_members(const std::string& text) {
     return members;
 }
 
-std::string minor_version_of(const std::string& build) { return build.substr(0, build.find('.', 2)); }
+std::string minor_version_of(const std::string& build) {
+    return build.substr(0, build.find('.', 2));
+}
 
 }  // namespace
 
@@ -65,7 +67,8 @@ TEST_CASE("layouts: members stand where the types themselves say") {
         REQUIRE(known != layouts.end());
         const auto fields = fields_of(known->layout);
         std::size_t compared = 0;
-        for (const auto& [member, offset] : parse_members(read_text(kDirectory + "/members/" + build + ".txt"))) {
+        for (const auto& [member, offset] :
+             parse_members(read_text(kDirectory + "/members/" + build + ".txt"))) {
             const auto field = kFieldOfMember.find(member);
             if (field == kFieldOfMember.end()) continue;
             CAPTURE(member);

@@ -21,9 +21,12 @@ using namespace pyprof::test;
 
 namespace {
 
-const std::set<std::string> kReturnNames = {"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE"};
+const std::set<std::string> kReturnNames = {"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR",
+                                            "YIELD_VALUE"};
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+std::uint64_t at(Offset offset) {
+    return static_cast<std::uint64_t>(offset);
+}
 
 struct Frame {
     Address address{};
@@ -73,7 +76,8 @@ public:
     // The version that the interpreter compares with a call's inline cache.
     std::uint32_t version_of(const Frame& frame) {
         const bool in_code = has(layout_.code.version);
-        const Address place = in_code ? frame.code + at(layout_.code.version) : frame.function + at(layout_.function.version);
+        const Address place =
+            in_code ? frame.code + at(layout_.code.version) : frame.function + at(layout_.function.version);
         return read_value<std::uint32_t>(memory_, place).value_or(0);
     }
 
@@ -81,7 +85,8 @@ public:
         const Offset field = layout_.code.first_traceable;
         const auto first = read_value<std::int32_t>(memory_, frame.code + at(field)).value_or(0);
         const Address start = frame.code + at(layout_.code.bytecode);
-        return static_cast<std::int64_t>(distance(start, frame.instruction)) / 2 < first && !frame.of_generator;
+        return static_cast<std::int64_t>(distance(start, frame.instruction)) / 2 < first &&
+               !frame.of_generator;
     }
 
     // The interpreter's own static code object, which no file holds.
@@ -102,7 +107,8 @@ private:
                         (has(layout_.frame.owner_interpreter) && owner == layout_.frame.owner_interpreter);
         frame.of_generator = owner == layout_.frame.owner_generator;
         if (has(layout_.frame.is_entry)) {
-            frame.is_entry = read_value<std::uint8_t>(memory_, address + at(layout_.frame.is_entry)).value_or(0) != 0;
+            frame.is_entry =
+                read_value<std::uint8_t>(memory_, address + at(layout_.frame.is_entry)).value_or(0) != 0;
         }
         return frame;
     }
@@ -132,7 +138,8 @@ void check_callers(Process& process, const Opcodes& opcodes, const std::vector<F
         // Only the frame below an __init__ stands before the first traceable instruction.
         CHECK(process.is_hidden(caller) == (process.is_code_of_init_cleanup(caller)));
         if (!opcodes.is(*opcode, kHasFunctionVersion)) continue;
-        const auto place = raw(caller.instruction) + static_cast<std::uint64_t>(opcodes.function_version_offset);
+        const auto place =
+            raw(caller.instruction) + static_cast<std::uint64_t>(opcodes.function_version_offset);
         const auto cached = read_value<std::uint32_t>(process.memory(), Address{place});
         CHECK(cached == process.version_of(callee));
         CHECK(cached != 0U);
@@ -143,7 +150,8 @@ void check_callers(Process& process, const Opcodes& opcodes, const std::vector<F
 }
 
 bool belongs(const std::string& name, std::initializer_list<const char*> parts) {
-    return std::any_of(parts.begin(), parts.end(), [&](const char* part) { return name.find(part) != std::string::npos; });
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const char* part) { return name.find(part) != std::string::npos; });
 }
 
 // The interpreter's own numbers: a number whose name has no such meaning carries no class.
@@ -154,10 +162,11 @@ void check_numbers(const Opcodes& opcodes, const std::map<std::string, int>& num
         const auto opcode = static_cast<std::uint8_t>(number);
         if (kReturnNames.count(name) != 0) CHECK(opcodes.is(opcode, kReturns));
         if (opcodes.is(opcode, kReturns)) CHECK(belongs(name, {"RETURN", "YIELD", "INTERPRETER_EXIT"}));
-        if (opcodes.is(opcode, kHasFunctionVersion)) CHECK(belongs(name, {"CALL_PY", "CALL_BOUND_METHOD", "CALL_KW_"}));
+        if (opcodes.is(opcode, kHasFunctionVersion))
+            CHECK(belongs(name, {"CALL_PY", "CALL_BOUND_METHOD", "CALL_KW_"}));
         if (opcodes.is(opcode, kCallsPython)) {
-            CHECK(belongs(name, {"CALL", "SEND", "FOR_ITER_GEN", "GETITEM", "PROPERTY", "OVERRIDDEN", "INSTRUMENTED",
-                                 "ENTER_EXECUTOR", "EXIT_INIT_CHECK"}));
+            CHECK(belongs(name, {"CALL", "SEND", "FOR_ITER_GEN", "GETITEM", "PROPERTY", "OVERRIDDEN",
+                                 "INSTRUMENTED", "ENTER_EXECUTOR", "EXIT_INIT_CHECK"}));
             CHECK_FALSE(belongs(name, {"NON_PY", "BUILTIN", "NO_KW", "DESCRIPTOR", "INTRINSIC", "END_SEND"}));
         }
     }
@@ -198,7 +207,8 @@ TEST_CASE("opcodes: callers wait on opcodes that call Python, and caches name th
             check_callers(process, *opcodes, process.frames(thread), seen);
         }
         std::string list;
-        for (const auto& [opcode, count] : seen.opcodes) list += " " + names[opcode] + ":" + std::to_string(count);
+        for (const auto& [opcode, count] : seen.opcodes)
+            list += " " + names[opcode] + ":" + std::to_string(count);
         INFO("callers wait on" << list);
         CHECK(seen.opcodes.size() >= 1);
         const bool specialises = !(minor == 13 && layout->free_threaded);  // 3.13 does not without the GIL

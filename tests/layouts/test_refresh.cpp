@@ -36,8 +36,7 @@ TEST_CASE("layouts: refresh writes what is stored") {
         CAPTURE(command);
         REQUIRE(std::system((command + " >/dev/null").c_str()) == 0);
         for (const std::string& file : {"/expected/" + build + ".txt", "/members/" + build + ".txt",
-                                       "/debug_offsets/" + build + ".bin",
-                                       "/lines/" + build + ".txt"}) {
+                                        "/debug_offsets/" + build + ".bin", "/lines/" + build + ".txt"}) {
             CAPTURE(file);
             CHECK(read_text(to + file) == read_text(kDirectory + file));
         }

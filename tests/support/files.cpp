@@ -27,7 +27,8 @@ std::vector<std::string> files_in(const std::string& directory, std::string_view
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
         const std::string name = entry.path().filename().string();
-        if (name.size() > ending.size() && name.ends_with(ending)) names.push_back(name.substr(0, name.size() - ending.size()));
+        if (name.size() > ending.size() && name.ends_with(ending))
+            names.push_back(name.substr(0, name.size() - ending.size()));
     }
     std::sort(names.begin(), names.end());
     return names;

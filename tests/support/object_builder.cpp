@@ -15,9 +15,13 @@ constexpr std::uint64_t kManagedDictFlag = 1U << 4U;
 constexpr std::uint64_t kHeapTypeFlag = 1U << 9U;
 constexpr std::size_t kBeforeObject = 64;
 
-std::size_t plus(Offset offset, std::size_t bytes) { return static_cast<std::size_t>(offset) + bytes; }
+std::size_t plus(Offset offset, std::size_t bytes) {
+    return static_cast<std::size_t>(offset) + bytes;
+}
 
-std::u32string widen(std::string_view ascii) { return std::u32string(ascii.begin(), ascii.end()); }
+std::u32string widen(std::string_view ascii) {
+    return std::u32string(ascii.begin(), ascii.end());
+}
 
 }  // namespace
 
@@ -47,7 +51,8 @@ void ObjectBuilder::put_field(Address base, Offset field, std::uint64_t value, s
 
 Address ObjectBuilder::str(std::u32string_view characters) {
     const Layout::Unicode& unicode = layout_.unicode;
-    const char32_t highest = characters.empty() ? U'\0' : *std::max_element(characters.begin(), characters.end());
+    const char32_t highest =
+        characters.empty() ? U'\0' : *std::max_element(characters.begin(), characters.end());
     const bool is_ascii = highest < 0x80;
     const std::size_t kind = highest < 0x100 ? 1 : highest < 0x10000 ? 2 : 4;
     const std::size_t data = static_cast<std::size_t>(is_ascii ? unicode.ascii_data : unicode.compact_data);
@@ -61,7 +66,9 @@ Address ObjectBuilder::str(std::u32string_view characters) {
     return address;
 }
 
-Address ObjectBuilder::str(std::string_view ascii) { return str(widen(ascii)); }
+Address ObjectBuilder::str(std::string_view ascii) {
+    return str(widen(ascii));
+}
 
 Address ObjectBuilder::bytes(std::span<const std::byte> content) {
     const Address address = object(plus(layout_.bytes.data, content.size() + 1));
@@ -73,7 +80,8 @@ Address ObjectBuilder::bytes(std::span<const std::byte> content) {
 Address ObjectBuilder::tuple(std::span<const Address> items) {
     const Address address = object(plus(layout_.tuple.items, items.size() * 8));
     put_field(address, layout_.tuple.size, items.size());
-    for (std::size_t i = 0; i < items.size(); ++i) put_field(address + i * 8, layout_.tuple.items, raw(items[i]));
+    for (std::size_t i = 0; i < items.size(); ++i)
+        put_field(address + i * 8, layout_.tuple.items, raw(items[i]));
     return address;
 }
 
@@ -105,7 +113,8 @@ Address ObjectBuilder::type(std::string_view name, const TypeSpec& spec) {
     memory_.write(text, std::as_bytes(std::span(name.data(), name.size())));
     const Address address = object(1024);
     put_field(address, layout_.type.name, raw(text));
-    put_field(address, layout_.type.basic_size, spec.basic_size != 0 ? spec.basic_size : layout_.object.header_size);
+    put_field(address, layout_.type.basic_size,
+              spec.basic_size != 0 ? spec.basic_size : layout_.object.header_size);
     put_field(address, layout_.type.dict_offset, static_cast<std::uint64_t>(spec.dict_offset));
     put_field(address, layout_.type.flags, spec.flags);
     put_field(address, layout_.type.base, raw(spec.base));
@@ -164,7 +173,8 @@ void ObjectBuilder::put_values(Address values, const Entries& entries) {
         put_field(values, 1, entries.size(), 1);  // size
         put_field(values, 3, 1, 1);               // valid
     }
-    for (std::size_t i = 0; i < entries.size(); ++i) put_field(values + data + i * 8, 0, raw(entries[i].second));
+    for (std::size_t i = 0; i < entries.size(); ++i)
+        put_field(values + data + i * 8, 0, raw(entries[i].second));
 }
 
 Address ObjectBuilder::dict(const Entries& entries, Table table) {
@@ -191,7 +201,8 @@ Address ObjectBuilder::module(Address dict) {
 }
 
 Address ObjectBuilder::instance(std::string_view class_name,
-                                const std::vector<std::pair<std::string, Address>>& attributes, Attributes kept) {
+                                const std::vector<std::pair<std::string, Address>>& attributes,
+                                Attributes kept) {
     Entries entries;
     for (const auto& [name, value] : attributes) entries.emplace_back(str(name), value);
     const bool managed = has(layout_.managed_dict_back);
@@ -215,7 +226,8 @@ Address ObjectBuilder::instance(std::string_view class_name,
         const Address values = allocate(values_size(entries.size()));
         put_values(values, entries);
         const bool before = layout_.instance_values == InstanceValues::kPointerBefore;
-        put_field(before ? managed_word - 8 : managed_word, 0, raw(before ? values : values - 1));  // odd: no dict
+        // In one word for both, an odd value says that it is no dict.
+        put_field(before ? managed_word - 8 : managed_word, 0, raw(before ? values : values - 1));
     }
     return address;
 }

@@ -58,7 +58,8 @@ public:
 
     enum class Attributes { kValues, kDict };
     // An instance of a Python class with these attributes, as the version keeps them.
-    Address instance(std::string_view class_name, const std::vector<std::pair<std::string, Address>>& attributes,
+    Address instance(std::string_view class_name,
+                     const std::vector<std::pair<std::string, Address>>& attributes,
                      Attributes kept = Attributes::kValues);
 
     struct CodeSpec {

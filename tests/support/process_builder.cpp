@@ -23,7 +23,8 @@ void ProcessBuilder::put_frame(Address at, const FrameSpec& spec) {
     put_field(at, frame.stackpointer, static_cast<std::uint64_t>(spec.stack));
     put_field(at, frame.owner, static_cast<std::uint64_t>(spec.owner), 1);
     put_field(at, frame.is_entry, spec.is_entry ? 1 : 0, 1);
-    const bool is_state = layout().instruction_kind == InstructionKind::kCodeUnitIndex;  // f_state: 0 is executing
+    // f_state of 3.10, where 0 is executing; before that it is a flag.
+    const bool is_state = layout().instruction_kind == InstructionKind::kCodeUnitIndex;
     put_field(at, frame.executing, spec.is_executing != is_state ? 1 : 0, 1);
     const bool is_index = layout().instruction_kind == InstructionKind::kByteIndex || is_state;
     if (is_index) {

@@ -18,11 +18,11 @@ public:
         Address back{};
         int index = 0;  // of the instruction: bytes in 3.8 and 3.9, code units later; -1: not begun
         Address function{};
-        std::int64_t stack = 0;     // stacktop (3.11 to 3.13) or stackpointer (3.14 on); < 0 or 0: running
-        int owner = 0;              // 3.11 on
-        bool is_entry = false;      // 3.11
-        bool is_executing = true;   // f_executing or f_state, up to 3.10
-        unsigned tag = 0;           // low bits of f_executable, 3.14 on
+        std::int64_t stack = 0;    // stacktop (3.11 to 3.13) or stackpointer (3.14 on); < 0 or 0: running
+        int owner = 0;             // 3.11 on
+        bool is_entry = false;     // 3.11
+        bool is_executing = true;  // f_executing or f_state, up to 3.10
+        unsigned tag = 0;          // low bits of f_executable, 3.14 on
     };
     // Writes a frame's fields at an address; what the version lacks is left out.
     void put_frame(Address at, const FrameSpec& spec);

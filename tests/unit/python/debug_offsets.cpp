@@ -23,7 +23,9 @@ constexpr std::size_t kFreeThreadedAt = 16;
 // thread_state.next of 3.13, behind 3 fields of the runtime, 13 of the interpreter, size and prev.
 constexpr std::size_t kThreadNextAt = 24 + 8 * 18;
 
-std::vector<std::byte> saved(const std::string& build) { return read_file(kDirectory + "/" + build + ".bin"); }
+std::vector<std::byte> saved(const std::string& build) {
+    return read_file(kDirectory + "/" + build + ".bin");
+}
 
 void put(std::vector<std::byte>& bytes, std::size_t at, std::uint64_t value) {
     std::memcpy(bytes.data() + at, &value, sizeof value);
@@ -115,12 +117,19 @@ TEST_CASE("debug offsets: a version or flag that is no number of that kind is re
 TEST_CASE("debug offsets: a field beyond its struct, misaligned or on another is refused by name") {
     auto bytes = saved("3.13.0");
     REQUIRE(load<std::uint64_t>(bytes.data(), kThreadNextAt) == 8);
-    SECTION("beyond") { put(bytes, kThreadNextAt, 304); }
-    SECTION("far beyond") { put(bytes, kThreadNextAt, ~std::uint64_t{0}); }
-    SECTION("misaligned") { put(bytes, kThreadNextAt, 12); }
+    SECTION("beyond") {
+        put(bytes, kThreadNextAt, 304);
+    }
+    SECTION("far beyond") {
+        put(bytes, kThreadNextAt, ~std::uint64_t{0});
+    }
+    SECTION("misaligned") {
+        put(bytes, kThreadNextAt, 12);
+    }
     const auto layout = layout_from_debug_offsets(bytes);
     REQUIRE_FALSE(layout);
-    CHECK_THAT(layout.error().message, Catch::Contains("Python 3.13.0") && Catch::Contains("thread_state.next"));
+    CHECK_THAT(layout.error().message,
+               Catch::Contains("Python 3.13.0") && Catch::Contains("thread_state.next"));
 }
 
 TEST_CASE("debug offsets: two fields in one place are refused") {

@@ -61,16 +61,16 @@ TEST_CASE("line table: a linetable gives lines to ranges, and none to some") {
 TEST_CASE("line table: each form of a location entry moves the line as described") {
     // InternalDocs/code_objects.md: 1cccclll, then what the code says.
     const auto head = [](int code, int units) { return 0x80 | code << 3 | (units - 1); };
-    const auto table = decode({head(0, 1), 0x11,                    // short: same line
-                               head(11, 2), 4, 9,                   // one line on, two columns
-                               head(12, 1), 4, 9,                   // two lines on
-                               head(13, 3), 0x40 | 8, 1,            // svarint 72: +36
-                               head(15, 1),                         // none
-                               head(14, 8), 7, 1, 5, 0x40 | 1, 2,   // long: svarint 7 is -3
-                               head(10, 1), 0, 0},                  // same line
+    const auto table = decode({head(0, 1),  0x11,                         // short: same line
+                               head(11, 2), 4,        9,                  // one line on, two columns
+                               head(12, 1), 4,        9,                  // two lines on
+                               head(13, 3), 0x40 | 8, 1,                  // svarint 72: +36
+                               head(15, 1),                               // none
+                               head(14, 8), 7,        1, 5, 0x40 | 1, 2,  // long: svarint 7 is -3
+                               head(10, 1), 0,        0},                 // same line
                               100, LineTableKind::kLocations);
-    const std::vector<int> expected = {100, 101, 101, 103, 139, 139, 139, kNoLine,
-                                       136, 136, 136, 136, 136, 136, 136, 136, 136};
+    const std::vector<int> expected = {100, 101, 101, 103, 139, 139, 139, kNoLine, 136,
+                                       136, 136, 136, 136, 136, 136, 136, 136};
     for (std::size_t i = 0; i < expected.size(); ++i) {
         CAPTURE(i);
         CHECK(table.line_at(static_cast<int>(i)) == expected[i]);
@@ -104,12 +104,15 @@ TEST_CASE("line table: an entry without its mark ends a location table") {
 }
 
 TEST_CASE("line table: a number of more than 32 bits ends a location table") {
-    const auto table = decode({0x80 | 13 << 3, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 1}, 5, LineTableKind::kLocations);
+    const auto table =
+        decode({0x80 | 13 << 3, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 1}, 5, LineTableKind::kLocations);
     CHECK(table.line_at(0) == kNoLine);
 }
 
 TEST_CASE("line table: lines outside of what a line can be are no lines") {
-    CHECK(decode({0x80 | 13 << 3, 0x40 | 0x3f, 1}, 5, LineTableKind::kLocations).line_at(0) == kNoLine);  // -63
+    const int minus_63[] = {0x40 | 0x3f, 1};
+    CHECK(decode({0x80 | 13 << 3, minus_63[0], minus_63[1]}, 5, LineTableKind::kLocations).line_at(0) ==
+          kNoLine);
     const int last = std::numeric_limits<int>::max();
     CHECK(decode({0x80 | 11 << 3, 0, 0}, last, LineTableKind::kLocations).line_at(0) == kNoLine);
     CHECK(decode({0x80, 0}, last, LineTableKind::kLocations).line_at(0) == last);

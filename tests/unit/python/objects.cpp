@@ -28,7 +28,9 @@ void for_each_layout(Test test) {
     }
 }
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+std::uint64_t at(Offset offset) {
+    return static_cast<std::uint64_t>(offset);
+}
 
 // Every read of `action` fails once; it must come back each time, and be whole without a fault.
 template <class Action>
@@ -70,7 +72,14 @@ TEST_CASE("objects: tuples come out whole, up to a limit") {
 TEST_CASE("objects: ints of up to 64 bits come out, longer ones do not") {
     for_each_layout([](ObjectBuilder& builder, FakeMemory& memory, const Layout& layout) {
         std::vector<Address> objects;
-        const std::vector<std::int64_t> values = {0, 1, -1, 1 << 29, (1 << 30) - 1, 1 << 30, -(1 << 30), 140000000000000,
+        const std::vector<std::int64_t> values = {0,
+                                                  1,
+                                                  -1,
+                                                  1 << 29,
+                                                  (1 << 30) - 1,
+                                                  1 << 30,
+                                                  -(1 << 30),
+                                                  140000000000000,
                                                   std::numeric_limits<std::int64_t>::max(),
                                                   std::numeric_limits<std::int64_t>::min()};
         for (const std::int64_t value : values) {
@@ -80,7 +89,8 @@ TEST_CASE("objects: ints of up to 64 bits come out, longer ones do not") {
         CHECK(read_long(memory, layout, builder.big_integer(~std::uint64_t{0})) == ~std::uint64_t{0});
         const auto together = read_longs(memory, layout, objects);
         REQUIRE(together.size() == values.size());
-        for (std::size_t i = 0; i < values.size(); ++i) CHECK(together[i] == static_cast<std::uint64_t>(values[i]));
+        for (std::size_t i = 0; i < values.size(); ++i)
+            CHECK(together[i] == static_cast<std::uint64_t>(values[i]));
 
         const Address four_digits = builder.integer(5);
         builder.put_field(four_digits, layout.integer.tag, layout.integer.tagged ? 4U << 3U : 4U);
@@ -133,7 +143,8 @@ TEST_CASE("objects: dicts of every kind of table give their entries") {
                     CHECK((*read)[i].value == entries[i].second);
                 }
                 if (count == 0) continue;
-                CHECK(find_in_dict(memory, layout, dict, "key" + std::to_string(count - 1)) == entries.back().second);
+                CHECK(find_in_dict(memory, layout, dict, "key" + std::to_string(count - 1)) ==
+                      entries.back().second);
                 CHECK(find_in_dict(memory, layout, dict, "key") == kNullAddress);
             }
         }
@@ -143,8 +154,9 @@ TEST_CASE("objects: dicts of every kind of table give their entries") {
 TEST_CASE("objects: deleted entries of a dict are passed over") {
     for_each_layout([](ObjectBuilder& builder, FakeMemory& memory, const Layout& layout) {
         const Address value = builder.integer(1);
-        const Address dict = builder.dict({{builder.str("a"), value}, {kNullAddress, kNullAddress}, {builder.str("c"), value}},
-                                          Table::kGeneral);
+        const Address dict =
+            builder.dict({{builder.str("a"), value}, {kNullAddress, kNullAddress}, {builder.str("c"), value}},
+                         Table::kGeneral);
         CHECK(read_dict(memory, layout, dict)->size() == 2);
         CHECK(find_in_dict(memory, layout, dict, "c") == value);
     });
@@ -167,7 +179,8 @@ TEST_CASE("objects: a look-up passes over keys of other types, lengths and place
 TEST_CASE("objects: a dict look-up reads many keys with one call") {
     for_each_layout([](ObjectBuilder& builder, FakeMemory& memory, const Layout& layout) {
         ObjectBuilder::Entries entries;
-        for (int i = 0; i < 1000; ++i) entries.emplace_back(builder.str("module" + std::to_string(i)), builder.none());
+        for (int i = 0; i < 1000; ++i)
+            entries.emplace_back(builder.str("module" + std::to_string(i)), builder.none());
         const Address dict = builder.dict(entries, Table::kUnicode);
         memory.reset_counts();
         CHECK(find_in_dict(memory, layout, dict, "module999") == builder.none());
@@ -224,7 +237,8 @@ TEST_CASE("objects: attributes are found in values and in dicts") {
 
 TEST_CASE("objects: an attribute that was deleted is not there") {
     for_each_layout([](ObjectBuilder& builder, FakeMemory& memory, const Layout& layout) {
-        const Address thread = builder.instance("Thread", {{"_name", kNullAddress}, {"other", builder.none()}});
+        const Address thread =
+            builder.instance("Thread", {{"_name", kNullAddress}, {"other", builder.none()}});
         CHECK(read_attribute(memory, layout, thread, "_name") == kNullAddress);
         CHECK(read_attribute(memory, layout, thread, "other") == builder.none());
     });

@@ -29,11 +29,13 @@ public:
     void set_active(const std::vector<NamedThread>& threads) {
         ObjectBuilder::Entries active;
         for (const NamedThread& thread : threads) {
-            const Address object = builder.instance("Thread", {{"_target", builder.none()}, {"_name", builder.str(thread.name)}});
+            const Address object = builder.instance(
+                "Thread", {{"_target", builder.none()}, {"_name", builder.str(thread.name)}});
             active.emplace_back(builder.big_integer(thread.ident), object);
         }
         const Address table = builder.dict(active, ObjectBuilder::Table::kGeneral);
-        const Address threading = builder.module(builder.dict({{"Lock", builder.none()}, {"_active", table}}));
+        const Address threading =
+            builder.module(builder.dict({{"Lock", builder.none()}, {"_active", table}}));
         builder.set_modules(interpreter, builder.dict({{"sys", builder.none()}, {"threading", threading}}));
     }
 

@@ -23,7 +23,8 @@ void for_each_layout(Test test) {
     }
 }
 
-std::optional<std::string> read(ObjectBuilder& builder, Address object, std::size_t most = kMaxStringCharacters) {
+std::optional<std::string> read(ObjectBuilder& builder, Address object,
+                                std::size_t most = kMaxStringCharacters) {
     return read_unicode(builder.memory(), builder.layout(), object, most);
 }
 
@@ -60,14 +61,16 @@ TEST_CASE("unicode: strings of each kind come out as UTF-8") {
 TEST_CASE("unicode: a lone surrogate becomes bytes that are no UTF-8, for others to replace") {
     for_each_layout([](ObjectBuilder& builder) {
         const std::u32string text = {U'a', char32_t{0xd800}, U'b'};
-        CHECK(read(builder, builder.str(text)) == "a\xed\xa0\x80"
-                                                  "b");
+        CHECK(read(builder, builder.str(text)) ==
+              "a\xed\xa0\x80"
+              "b");
     });
 }
 
 TEST_CASE("unicode: a string that is too long is cut between characters and marked") {
     for_each_layout([](ObjectBuilder& builder) {
-        CHECK(read(builder, builder.str(std::u32string(50, U'\u20ac')), 2) == "\xe2\x82\xac\xe2\x82\xac\xe2\x80\xa6");
+        CHECK(read(builder, builder.str(std::u32string(50, U'\u20ac')), 2) ==
+              "\xe2\x82\xac\xe2\x82\xac\xe2\x80\xa6");
         CHECK(read(builder, builder.str(std::u32string(3, U'x')), 3) == "xxx");
         CHECK(read(builder, builder.str(std::u32string(4, U'x')), 3) == "xxx\xe2\x80\xa6");
         CHECK(read(builder, builder.str(std::u32string(100000, U'x')))->size() == kMaxStringCharacters + 3);
@@ -107,9 +110,9 @@ TEST_CASE("unicode: bits that other versions use for other things do no harm") {
 TEST_CASE("unicode: a state that no str has gives nothing") {
     for_each_layout([](ObjectBuilder& builder) {
         CHECK_FALSE(read(builder, with_state(builder, 0)));
-        CHECK_FALSE(read(builder, with_state(builder, kKind1)));                            // not compact
-        CHECK_FALSE(read(builder, with_state(builder, 3U << 2U | kCompact)));               // no such kind
-        CHECK_FALSE(read(builder, with_state(builder, 2U << 2U | kCompact | kAscii)));      // wide and ASCII
+        CHECK_FALSE(read(builder, with_state(builder, kKind1)));                        // not compact
+        CHECK_FALSE(read(builder, with_state(builder, 3U << 2U | kCompact)));           // no such kind
+        CHECK_FALSE(read(builder, with_state(builder, 2U << 2U | kCompact | kAscii)));  // wide and ASCII
     });
 }
 
@@ -128,7 +131,8 @@ TEST_CASE("unicode: characters that the kind can't hold give nothing") {
 TEST_CASE("unicode: a length that no str has gives nothing, and allocates nothing like it") {
     for_each_layout([](ObjectBuilder& builder) {
         const Address text = builder.str("abc");
-        for (const std::uint64_t length : {~std::uint64_t{0}, std::uint64_t{1} << 63U, std::uint64_t{1} << 60U}) {
+        for (const std::uint64_t length :
+             {~std::uint64_t{0}, std::uint64_t{1} << 63U, std::uint64_t{1} << 60U}) {
             builder.put_field(text, builder.layout().unicode.length, length);
             CHECK_FALSE(read(builder, text));
             CHECK_FALSE(read(builder, text, 3));
