@@ -121,6 +121,7 @@ public:
     void add(ThreadIndex thread, StackId stack, std::uint32_t samples, std::chrono::nanoseconds weight,
              std::chrono::nanoseconds when);
     ThreadIndex add_thread(ProfiledThread thread);
+    void name_thread(ThreadIndex thread, std::string name) { threads_[thread].name = std::move(name); }
 
     [[nodiscard]] const StackTable& stacks() const { return *stacks_; }
     [[nodiscard]] const std::vector<ProfiledThread>& threads() const { return threads_; }

@@ -10,7 +10,7 @@ namespace pyprof {
 
 namespace {
 
-constexpr std::size_t kMaxNameCharacters = 1'000;
+constexpr std::size_t kMaxNameCharacters = 4'096;
 constexpr std::size_t kMaxLineTableBytes = 1 << 20;
 constexpr std::uint32_t kMaxCodeUnits = 1 << 24;
 constexpr std::int32_t kMaxFrameWords = 1 << 20;
@@ -50,8 +50,9 @@ CodeCache::CodeCache(Memory& memory, const Layout& layout, StackTable& stacks)
         first = std::min(first, code.version);
         last = std::max(last, code.version + 4);
     }
-    stamp_ = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last - first)};
-    check(stamp_.bytes <= Entry::kMaxStamp, "a code stamp longer than its store");
+    stamp_begin_ = static_cast<std::uint32_t>(first);
+    stamp_bytes_ = static_cast<std::uint32_t>(last - first);
+    check(stamp_bytes_ <= Entry::Piece::kMaxBytes, "a code stamp longer than its store");
     for (const Offset offset : {code.bytecode, code.flags, code.frame_size, code.tlbc, code.unit_count}) {
         last = std::max(last, offset + 8);
     }
@@ -84,16 +85,8 @@ CodeIndex CodeCache::load_code(Address address) {
 
     Entry entry;
     entry.address = address;
-    std::memcpy(entry.stamp.data(), object.data() + stamp_.begin, stamp_.bytes);
-    if (!read_details(entry, object)) return kNoCode;
-
-    // The details were read after the stamp: they belong together only if it still stands.
-    std::array<std::byte, Entry::kMaxStamp> again;
-    const std::span<std::byte> again_span(again.data(), stamp_.bytes);
-    if (!read_bytes(memory_, address + stamp_.begin, again_span) ||
-        std::memcmp(again.data(), entry.stamp.data(), stamp_.bytes) != 0) {
-        return kNoCode;
-    }
+    // The details are read after the stamp: they belong together only if it still stands.
+    if (!take_stamp(entry, object) || !read_details(entry, object) || !stamp_holds(entry)) return kNoCode;
 
     CodeIndex index = static_cast<CodeIndex>(entries_.size());
     entry.is_alive = true;
@@ -109,6 +102,46 @@ CodeIndex CodeCache::load_code(Address address) {
     if (entries_[index].bytecode != kNullAddress) by_bytecode_[raw(entries_[index].bytecode)] = index;
     if (entries_[index].version != 0) by_version_[entries_[index].version] = index;
     return index;
+}
+
+bool CodeCache::take_stamp(Entry& entry, std::span<const std::byte> object) {
+    Entry::Piece& piece = entry.stamp[0];
+    piece.from = entry.address + stamp_begin_;
+    piece.size = stamp_bytes_;
+    std::memcpy(piece.bytes.data(), object.data() + stamp_begin_, stamp_bytes_);
+    entry.stamp_pieces = 1;
+    const Layout::Code& code = layout_.code;
+    if (has(code.version) && load_int(object, code.version) != 0) return true;
+    return add_string_piece(entry, load_pointer(object, has(code.qualname) ? code.qualname : code.name)) &&
+           add_string_piece(entry, load_pointer(object, code.filename));
+}
+
+// Length, hash and state of a str, and the beginning of its text where that is plain: the hash is -1 until
+// somebody asks for it.
+bool CodeCache::add_string_piece(Entry& entry, Address string) {
+    constexpr std::uint64_t kTextBytes = 48;
+    const Layout::Unicode& unicode = layout_.unicode;
+    const auto length = read_value<std::int64_t>(memory_, string + static_cast<std::uint64_t>(unicode.length));
+    if (!length || *length < 0) return false;
+    const auto text = std::min(static_cast<std::uint64_t>(*length), kTextBytes);
+    Entry::Piece& piece = entry.stamp[entry.stamp_pieces++];
+    piece.from = string + static_cast<std::uint64_t>(unicode.length);
+    piece.size = static_cast<std::uint32_t>(static_cast<std::uint64_t>(unicode.ascii_data - unicode.length) + text);
+    check(piece.size <= Entry::Piece::kMaxBytes, "a string stamp longer than its store");
+    return read_bytes(memory_, piece.from, std::span(piece.bytes).first(piece.size));
+}
+
+bool CodeCache::stamp_holds(const Entry& entry) {
+    std::array<std::byte, Entry::kMaxPieces * Entry::Piece::kMaxBytes> now;
+    std::array<ReadRange, Entry::kMaxPieces> ranges;
+    for (std::uint32_t i = 0; i < entry.stamp_pieces; ++i) {
+        ranges[i] = {entry.stamp[i].from, std::span(now).subspan(i * Entry::Piece::kMaxBytes, entry.stamp[i].size)};
+    }
+    if (memory_.read(std::span(ranges).first(entry.stamp_pieces)).complete != entry.stamp_pieces) return false;
+    for (std::uint32_t i = 0; i < entry.stamp_pieces; ++i) {
+        if (std::memcmp(ranges[i].to.data(), entry.stamp[i].bytes.data(), entry.stamp[i].size) != 0) return false;
+    }
+    return true;
 }
 
 bool CodeCache::read_details(Entry& entry, std::span<const std::byte> object) {
@@ -197,28 +230,42 @@ std::int32_t CodeCache::line_at(CodeIndex index, std::int32_t instruction) const
 
 void CodeCache::verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& stale) {
     constexpr std::size_t kBatch = 256;
-    std::vector<std::byte> bytes(std::min(used.size(), kBatch) * stamp_.bytes);
+    std::vector<std::byte> bytes(kBatch * Entry::Piece::kMaxBytes);
     std::vector<ReadRange> ranges;
+    std::vector<std::size_t> owner;  // of each range: index into `used`
     const std::size_t stale_before = stale.size();
-    for (std::size_t start = 0; start < used.size(); start += kBatch) {
-        const std::size_t count = std::min(kBatch, used.size() - start);
-        ranges.clear();
-        for (std::size_t i = 0; i < count; ++i) {
-            ranges.push_back({entries_[used[start + i]].address + stamp_.begin,
-                              std::span(bytes).subspan(i * stamp_.bytes, stamp_.bytes)});
-        }
+    const auto check_batch = [&] {
         std::size_t done = 0;
-        while (done < count) {
-            const ReadOutcome outcome = memory_.read(std::span(ranges).subspan(done));
-            for (std::size_t i = done; i < done + outcome.complete; ++i) {
-                if (std::memcmp(ranges[i].to.data(), entries_[used[start + i]].stamp.data(), stamp_.bytes) != 0) {
-                    stale.push_back(used[start + i]);
+        std::vector<bool> is_stale(used.size(), false);
+        std::size_t piece = 0;  // of its owner
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+            if (i >= done) {
+                done += memory_.read(std::span(ranges).subspan(i)).complete;
+                if (done == i) {  // this one can't be read
+                    is_stale[owner[i]] = true;
+                    ++done;
                 }
             }
-            done += outcome.complete;
-            if (done < count) stale.push_back(used[start + done++]);
+            piece = i > 0 && owner[i] == owner[i - 1] ? piece + 1 : 0;
+            const Entry::Piece& expected = entries_[used[owner[i]]].stamp[piece];
+            if (std::memcmp(ranges[i].to.data(), expected.bytes.data(), expected.size) != 0) is_stale[owner[i]] = true;
+        }
+        for (std::size_t i = 0; i < used.size(); ++i) {
+            if (is_stale[i]) stale.push_back(used[i]);
+        }
+        ranges.clear();
+        owner.clear();
+    };
+    for (std::size_t i = 0; i < used.size(); ++i) {
+        const Entry& entry = entries_[used[i]];
+        if (ranges.size() + entry.stamp_pieces > kBatch) check_batch();
+        for (std::uint32_t p = 0; p < entry.stamp_pieces; ++p) {
+            ranges.push_back({entry.stamp[p].from, std::span(bytes).subspan(ranges.size() * Entry::Piece::kMaxBytes,
+                                                                            entry.stamp[p].size)});
+            owner.push_back(i);
         }
     }
+    check_batch();
     for (std::size_t i = stale_before; i < stale.size(); ++i) drop(stale[i]);
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is known of the target's code objects. A code address may be freed and become another function,
-// so an entry carries a stamp: the bytes of the object that name it. The stamp is compared again
-// before any sample that used the entry is believed (sample/epoch.h), and an entry that fails is dropped.
+// so an entry carries a stamp: the bytes of the object that name it and, up to 3.11, where no version
+// number tells two objects apart, the beginnings of its name and file: a program that makes the same
+// objects again and again gets the same addresses for all of them. The stamp is compared again before
+// any sample that used the entry is believed (sample/epoch.h), and an entry that fails is dropped.
 #pragma once
 
 #include <pyprof/error.h>
@@ -45,8 +47,15 @@ public:
         bool is_alive = false;
         LineTable lines;
         std::vector<Address> thread_local_bytecode;  // free-threaded 3.14 on
-        static constexpr std::size_t kMaxStamp = 128;
-        std::array<std::byte, kMaxStamp> stamp{};
+        struct Piece {  // of the target's memory, as it was
+            static constexpr std::size_t kMaxBytes = 128;
+            Address from{};
+            std::uint32_t size = 0;
+            std::array<std::byte, kMaxBytes> bytes{};
+        };
+        static constexpr std::size_t kMaxPieces = 3;
+        std::array<Piece, kMaxPieces> stamp{};
+        std::uint32_t stamp_pieces = 0;
     };
 
     CodeCache(Memory& memory, const Layout& layout, StackTable& stacks);
@@ -76,18 +85,18 @@ public:
     [[nodiscard]] std::size_t size() const { return by_address_.size(); }
 
 private:
-    struct Stamp {
-        std::uint32_t begin = 0;
-        std::uint32_t bytes = 0;
-    };
     void drop(CodeIndex index);
     bool read_details(Entry& entry, std::span<const std::byte> object);
+    bool take_stamp(Entry& entry, std::span<const std::byte> object);
+    bool add_string_piece(Entry& entry, Address string);
+    [[nodiscard]] bool stamp_holds(const Entry& entry);
     void read_thread_local_bytecode(Entry& entry);
 
     Memory& memory_;
     const Layout& layout_;
     StackTable& stacks_;
-    Stamp stamp_;
+    std::uint32_t stamp_begin_ = 0;  // within the code object
+    std::uint32_t stamp_bytes_ = 0;
     std::uint32_t object_bytes_ = 0;
     std::vector<Entry> entries_;
     std::uint32_t next_serial_ = 0;

@@ -140,9 +140,13 @@ void walk_frames(const FrameShape& shape, Address leaf, const WalkLimits& limits
         }
         address = parsed.back;
     }
-    // A generator's frame has no caller once it has yielded: such a chain ends, but not at the root.
-    const bool ended_in_generator = !walk.frames.empty() && walk.frames.back().of_generator && !ends_in_c;
-    walk.end = ended_in_generator ? WalkEnd::kGenerator : WalkEnd::kRoot;
+    walk.end = WalkEnd::kRoot;
+    if (walk.frames.empty()) return;
+    // C code made a thread's outermost frame run. One that has no caller and was not entered from C is not
+    // the outermost: a generator's frame loses its caller when it yields, one of 3.14 when it is popped.
+    const RawFrame& outermost = walk.frames.back();
+    if (outermost.of_generator && !ends_in_c) walk.end = WalkEnd::kGenerator;
+    if (!outermost.of_generator && !outermost.through_c) walk.end = WalkEnd::kInvalid;
 }
 
 }  // namespace pyprof

@@ -41,11 +41,12 @@ private:
         std::string name;
     };
     std::vector<Seen> look_at_threads(Dump& dump);
-    DumpThread read_thread(const Seen& seen);
+    std::optional<DumpThread> read_thread(const Seen& seen);  // nothing: it has ended
     void append_frames(StackId stack, std::vector<DumpFrame>& frames) const;
     bool read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Status& status);
     const GilFacts& gil_of(Address interpreter);
-    [[nodiscard]] ThreadCondition condition_of(const Activity& activity, const GilFacts& gil, bool holds) const;
+    [[nodiscard]] ThreadCondition condition_of(const Activity& before, const Activity& now, const GilFacts& gil,
+                                               bool holds) const;
 
     Target& target_;
     Memory& memory_;
@@ -92,17 +93,21 @@ const GilFacts& Dumper::gil_of(Address interpreter) {
     return gils_.back().second;
 }
 
-ThreadCondition Dumper::condition_of(const Activity& activity, const GilFacts& gil, bool holds) const {
-    if (activity.kind == Activity::Kind::kUnknown || activity.kind == Activity::Kind::kGone) {
-        return ThreadCondition::kUnknown;
-    }
-    const bool running = activity.kind == Activity::Kind::kRunning;
+// `before` was seen while all ran. `now` may be of a stopped thread: then it names the system call in
+// which it was stopped, and none means that it was stopped in code of its own.
+ThreadCondition Dumper::condition_of(const Activity& before, const Activity& now, const GilFacts& gil,
+                                     bool holds) const {
+    using Kind = Activity::Kind;
+    if (now.kind == Kind::kUnknown || now.kind == Kind::kGone) return ThreadCondition::kUnknown;
+    const bool in_call = now.kind == Kind::kBlocked && now.syscall >= 0;
+    const bool slept = before.kind == Kind::kBlocked && (before.syscall == now.syscall || before.syscall < 0);
+    const bool running = holds || !in_call;
     if (gil.is_collecting && (holds || (!gil.has_gil && running))) return ThreadCondition::kGc;
     if (running) return ThreadCondition::kRunning;
-    const bool waits_for_gil = activity.syscall == SYS_futex &&
-                               is_within(Address{activity.arguments[0]}, gil.gil_begin, gil.gil_end);
-    if (!waits_for_gil) return ThreadCondition::kIdle;
-    return holds ? ThreadCondition::kRunning : ThreadCondition::kGilWait;  // it got it since it was looked at
+    const bool wants_gil =
+        now.syscall == SYS_futex && is_within(Address{now.arguments[0]}, gil.gil_begin, gil.gil_end);
+    if (wants_gil) return ThreadCondition::kGilWait;
+    return slept ? ThreadCondition::kIdle : ThreadCondition::kRunning;
 }
 
 // One read and walk; with a sandwich true only when both copies agree in everything.
@@ -124,13 +129,10 @@ bool Dumper::read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Statu
            reader.walk().frames == reader.walk_before().frames;
 }
 
-DumpThread Dumper::read_thread(const Seen& seen) {
+std::optional<DumpThread> Dumper::read_thread(const Seen& seen) {
     DumpThread thread;
     thread.native_id = static_cast<std::uint64_t>(seen.tid);
     thread.name = seen.name;
-    if (seen.activity.kind == Activity::Kind::kBlocked && seen.activity.syscall >= 0) {
-        thread.syscall = syscall_name(seen.activity.syscall);
-    }
     ThreadReader reader(layout_, shape_, seen.state.address);
     reader.set_identity(seen.state.interpreter, seen.state.pthread);
     ThreadReader::Status status{};
@@ -140,10 +142,13 @@ DumpThread Dumper::read_thread(const Seen& seen) {
         if (holds_still) break;
     }
     const GilFacts& gil = gil_of(seen.state.interpreter);
-    if (status == ThreadReader::Status::kGone) return thread;
+    if (status == ThreadReader::Status::kGone) return std::nullopt;
     const bool holds = thread_holds_gil(layout_, gil, seen.state.address, reader.thread_bytes());
     if (gil.has_gil && layout_.gil_kind != GilKind::kNone) thread.holds_gil = holds;
-    thread.condition = condition_of(seen.activity, gil, holds);
+    const Activity now = seen.tid != 0 ? target_.read_activity(seen.tid) : Activity{};
+    thread.condition = condition_of(seen.activity, now, gil, holds);
+    const bool waits = thread.condition == ThreadCondition::kIdle || thread.condition == ThreadCondition::kGilWait;
+    if (waits && now.syscall >= 0) thread.syscall = syscall_name(now.syscall);
     if (status == ThreadReader::Status::kNoFrame) return thread;
 
     StackBuilder::Chain chain;
@@ -184,7 +189,9 @@ Result<Dump> Dumper::run() {
             if (!stopped) return tl::unexpected(stopped.error());
             stop = std::move(*stopped);
         }
-        for (const Seen& seen : threads) dump.threads.push_back(read_thread(seen));
+        for (const Seen& seen : threads) {
+            if (auto thread = read_thread(seen)) dump.threads.push_back(std::move(*thread));
+        }
     }
     return dump;
 }

@@ -28,6 +28,7 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
         if (last.thread == thread && last.stack == stack) {
             ++last.samples;
             last.weight += weight;
+            last.when = when;
             return;
         }
     }

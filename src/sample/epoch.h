@@ -23,7 +23,7 @@ struct SampleRecord {
     ThreadIndex thread = 0;
     std::uint32_t samples = 0;
     std::chrono::nanoseconds weight{0};
-    std::chrono::nanoseconds when{0};  // of the first, since the start
+    std::chrono::nanoseconds when{0};  // of the last, since the start
 };
 
 class Epoch {

@@ -57,7 +57,19 @@ bool PathProver::is_waiting(const RawFrame& before, const RawFrame& after, std::
     if (opcodes_ == nullptr || shape_.clears_popped_frames()) return true;
     // On 3.11 to 3.13 a frame looks suspended before its first instruction, too, and from its return
     // instruction until it is gone: only at a call it waits for the frame above it.
-    return sites_[depth].is_call && chain.steps[depth].instruction >= 0;
+    return sites_[depth].is_call && chain.steps[depth].instruction > 0;
+}
+
+// Whether the frame has begun and was not left yet, by its own state. Up to 3.10 a live one executes: a freed
+// one keeps its code, and a list of free frames looks like a stack. Before its first instruction, a frame's
+// caller may still be that of the frame that stood there before. From 3.14 on a popped frame has no code; on
+// 3.11 to 3.13 it looks as if it waited, but not at a call.
+bool PathProver::is_live(const RawFrame& frame, std::size_t depth, const StackBuilder::Chain& chain,
+                         std::uint64_t site) const {
+    if (!shape_.on_data_stack() || !shape_.is_suspended(frame)) return shape_.is_suspended(frame) != shape_.on_data_stack();
+    const auto instruction = codes_.instruction_index(chain.steps[depth].code, frame.instruction);
+    if (!instruction || *instruction <= 0) return false;
+    return shape_.clears_popped_frames() || (frame.instruction == site && sites_[depth].is_call);
 }
 
 bool PathProver::enough_sightings(PathId path) {
@@ -71,7 +83,12 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
     const auto callee = reader.frame_before(caller.address + 8 * words, caller.address);
     if (!callee || callee->through_c) return;
     const CodeIndex code = codes_.find(callee->code);
-    if (code == kNoCode || !codes_.instruction_index(code, callee->instruction)) return;
+    if (code == kNoCode) return;
+    // What is left of an earlier callee stands there, too, while the caller waits for a generator: it has been
+    // left, or was not begun (see is_live).
+    const auto instruction = codes_.instruction_index(code, callee->instruction);
+    if (!instruction) return;
+    if (shape_.is_suspended(*callee) && (*instruction <= 0 || !shape_.clears_popped_frames())) return;
     builder_.prove(builder_.child_path(step.path, code));
 }
 
@@ -111,15 +128,13 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
     bool proved_whole = false;
     for (std::size_t i = 0; i < equal; ++i) {
         const bool is_leaf = i + 1 == after.frames.size();
-        // Up to 3.10 a frame that was freed keeps its code and looks whole: a live one executes.
-        if (!shape_.on_data_stack() && is_leaf &&
-            (!shape_.is_suspended(earlier_[i]) || !shape_.is_suspended(from_root(after, i)))) {
-            break;
-        }
+        const RawFrame& a = earlier_[i];
+        const RawFrame& b = from_root(after, i);
+        if (!is_live(a, i, chain, b.instruction) || !is_live(b, i, chain, b.instruction)) break;
         // All callers of frame i wait, so what stands above them in both copies is their callee.
         const PathId path = chain.steps[i].path;
         if (!stacks_.is_proved(path)) {
-            const bool through_unmarked_c = i > 0 && from_root(after, i).through_c && !marks_callers_in_c;
+            const bool through_unmarked_c = i > 0 && b.through_c && !marks_callers_in_c;
             if (through_unmarked_c && !enough_sightings(path)) return false;
             builder_.prove(path);
             ++proofs_;
@@ -128,8 +143,6 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
             proved_whole = true;
             break;
         }
-        const RawFrame& a = earlier_[i];
-        const RawFrame& b = from_root(after, i);
         const bool calls_through_c = i + 1 < count && from_root(after, i + 1).through_c;
         if (calls_through_c && !marks_callers_in_c) {
             if (a.instruction != b.instruction || sites_[i].is_return) break;

@@ -45,6 +45,8 @@ private:
     void read_sites(const Walk& after, std::size_t count);
     [[nodiscard]] bool is_waiting(const RawFrame& before, const RawFrame& after, std::size_t depth,
                                   const StackBuilder::Chain& chain) const;
+    [[nodiscard]] bool is_live(const RawFrame& frame, std::size_t depth, const StackBuilder::Chain& chain,
+                               std::uint64_t site) const;
     void prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, const StackBuilder::Step& step);
     void extend_by_sole_callers(const Walk& after, const StackBuilder::Chain& chain);
     bool enough_sightings(PathId path);

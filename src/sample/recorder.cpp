@@ -15,6 +15,7 @@ namespace pyprof {
 namespace {
 
 constexpr std::chrono::milliseconds kPublishEvery{50};
+constexpr std::chrono::microseconds kRingPause{200};
 
 }  // namespace
 
@@ -87,14 +88,28 @@ void Recorder::add_thread(const ProfiledThread& thread) {
     new_threads_.push_back(thread);
 }
 
+void Recorder::name_thread(ThreadIndex thread, const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    new_names_.emplace_back(thread, name);
+}
+
 void Recorder::add_sample(const SampleRecord& record) {
-    if (!ring_.try_push(record)) lost_ += record.samples;
+    while (!ring_.try_push(record)) {
+        // As fast as can be means: as fast as the whole of pyprof can. At a given rate nothing waits.
+        if (options_.sampler.rate_hz > 0 || stop_.load(std::memory_order_relaxed)) {
+            lost_ += record.samples;
+            return;
+        }
+        std::this_thread::sleep_for(kRingPause);
+    }
 }
 
 void Recorder::take_threads() {
     const std::lock_guard lock(mutex_);
     for (ProfiledThread& thread : new_threads_) profile_.add_thread(std::move(thread));
     new_threads_.clear();
+    for (auto& [thread, name] : new_names_) profile_.name_thread(thread, std::move(name));
+    new_names_.clear();
 }
 
 void Recorder::drain() {

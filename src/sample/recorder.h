@@ -49,6 +49,7 @@ public:
 
 private:
     void add_thread(const ProfiledThread& thread) override;
+    void name_thread(ThreadIndex thread, const std::string& name) override;
     void add_sample(const SampleRecord& record) override;
     void run();
     void publish(const Sampler& sampler, std::chrono::nanoseconds began, std::uint64_t late);
@@ -64,8 +65,9 @@ private:
     SpscRing<SampleRecord> ring_;
     std::uint64_t lost_ = 0;
 
-    std::mutex mutex_;  // of the two below
+    std::mutex mutex_;  // of the three below
     std::vector<ProfiledThread> new_threads_;
+    std::vector<std::pair<ThreadIndex, std::string>> new_names_;
     RunFigures figures_;
 
     std::atomic<bool> stop_{false};

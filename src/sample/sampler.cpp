@@ -130,6 +130,7 @@ void Sampler::refresh_threads() {
     }
     for (const auto& old : threads_) {
         if (!old) continue;
+        figures_.busiest_thread_samples = std::max(figures_.busiest_thread_samples, old->samples);
         target_.forget_thread(old->triage.tid());
         if (Interpreter* interpreter = interpreter_of(*old)) interpreter->names.forget(old->state.pthread);
         process_.forget_thread_ids();
@@ -137,15 +138,22 @@ void Sampler::refresh_threads() {
     threads_ = std::move(threads);
 }
 
+const std::string* Sampler::program_name_of(Thread& thread) {
+    Interpreter* interpreter = interpreter_of(thread);
+    const std::string* name = interpreter == nullptr ? nullptr : interpreter->names.find(memory_, thread.state.pthread);
+    thread.is_named = name != nullptr;
+    return name;
+}
+
 void Sampler::register_thread(Thread& thread) {
     ProfiledThread facts;
     facts.native_id = static_cast<std::uint64_t>(thread.triage.tid());
     facts.is_main = thread.state.is_main;
-    if (Interpreter* interpreter = interpreter_of(thread)) {
-        if (const std::string* name = interpreter->names.find(memory_, thread.state.pthread)) facts.name = *name;
+    if (const std::string* name = program_name_of(thread)) {
+        facts.name = *name;
+    } else if (thread.triage.tid() != 0) {
+        facts.name = target_.read_thread_name(thread.triage.tid());
     }
-    if (facts.name.empty() && thread.triage.tid() != 0) facts.name = target_.read_thread_name(thread.triage.tid());
-    // A thread may be seen before it has registered its name: threads without a tid are tried again.
     thread.index = next_index_++;
     sink_.add_thread(facts);
 }
@@ -481,6 +489,11 @@ void Sampler::end_epoch(nanoseconds now) {
         codes_.reuse_retired();
     }
     for (const SampleRecord& record : result.records) sink_.add_sample(record);
+    // A thread is seen before `threading` knows it; misses are remembered, so that asking costs little.
+    for (const auto& thread : threads_) {
+        if (thread->is_named) continue;
+        if (const std::string* name = program_name_of(*thread)) sink_.name_thread(thread->index, *name);
+    }
     if (target_.has_ended()) must_refresh_ = true;
 }
 

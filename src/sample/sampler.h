@@ -46,6 +46,7 @@ public:
     struct Sink {
         virtual ~Sink() = default;
         virtual void add_thread(const ProfiledThread& thread) = 0;  // gets the next ThreadIndex
+        virtual void name_thread(ThreadIndex thread, const std::string& name) = 0;  // it has got another one
         virtual void add_sample(const SampleRecord& record) = 0;
     };
 
@@ -81,6 +82,7 @@ private:
         PathId last_names = kRootPath;
         bool has_last = false;
         bool holds_gil = false;
+        bool is_named = false;  // by the program, not by the kernel
         std::uint32_t sandwich_samples = 0;  // samples for which to copy twice
         std::uint64_t samples = 0;
     };
@@ -103,6 +105,7 @@ private:
 
     void refresh_threads();
     void register_thread(Thread& thread);
+    const std::string* program_name_of(Thread& thread);
     [[nodiscard]] bool wants(const Thread& thread) const;
     void plan_read(std::chrono::nanoseconds when);
     void parse_interpreters();
