@@ -73,12 +73,17 @@ TracedThread::TracedThread(TracedThread&& other) noexcept
 
 TracedThread& TracedThread::operator=(TracedThread&& other) noexcept {
     if (this == &other) return *this;
-    detach();
+    let_go(kDetachPatience);
     tid_ = other.tid_;
     leaves_end_ = other.leaves_end_;
     state_ = std::exchange(other.state_, State::kGone);
     signal_ = other.signal_;
     return *this;
+}
+
+// Where even this is too short, the kernel lets the thread go when ours ends.
+TracedThread::~TracedThread() {
+    let_go(kDetachPatience);
 }
 
 void TracedThread::poll() {
@@ -109,14 +114,16 @@ bool TracedThread::wait(nanoseconds patience) {
     return state_ != State::kPending;
 }
 
-void TracedThread::detach() {
-    if (state_ == State::kPending) wait(kDetachPatience);
-    if (state_ == State::kStopped &&
-        call_ptrace(PTRACE_DETACH, tid_, static_cast<unsigned long>(signal_)) != 0) {
-        poll();  // ESRCH: killed while stopped
+bool TracedThread::let_go(nanoseconds patience) {
+    if (state_ == State::kPending) wait(patience);
+    if (state_ == State::kStopped) {
+        const bool is_detached = call_ptrace(PTRACE_DETACH, tid_, static_cast<unsigned long>(signal_)) == 0;
+        // Else ESRCH: it was killed while stopped. Its end has to be collected or its process stays a zombie,
+        // but that of our own child's leader shows only when its waiter may have it.
+        state_ = is_detached || leaves_end_ ? State::kGone : State::kPending;
+        if (state_ == State::kPending) wait(patience);
     }
-    // Still pending: it can't be detached before it stops. The kernel lets it go when our thread ends.
-    state_ = State::kGone;
+    return state_ == State::kGone;
 }
 
 tl::expected<std::unique_ptr<ProcessStop>, int> ProcessStop::stop_all(const TracedProcess& process,
@@ -143,6 +150,11 @@ tl::expected<std::unique_ptr<ProcessStop>, int> ProcessStop::stop_all(const Trac
     }
     if (stop->threads_.empty()) return tl::unexpected<int>(ESRCH);
     return stop;
+}
+
+// The leader, which comes first, last: its end shows only after that of all others.
+ProcessStop::~ProcessStop() {
+    while (!threads_.empty()) threads_.pop_back();
 }
 
 std::size_t ProcessStop::unstopped() const {
@@ -172,9 +184,8 @@ void ThreadStopper::resume() {
 }
 
 void ThreadStopper::release_late() {
-    // wait(0) looks once; what has stopped or gone is let go by its destructor.
     late_.erase(std::remove_if(late_.begin(), late_.end(),
-                               [](TracedThread& thread) { return thread.wait(nanoseconds(0)); }),
+                               [](TracedThread& thread) { return thread.let_go(nanoseconds(0)); }),
                 late_.end());
 }
 

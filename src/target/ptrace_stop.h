@@ -28,7 +28,7 @@ class TracedThread {
 public:
     // Seizes and interrupts without waiting; errno on failure.
     static tl::expected<TracedThread, int> seize(const TracedProcess& process, pid_t tid);
-    ~TracedThread() { detach(); }
+    ~TracedThread();
     TracedThread(TracedThread&& other) noexcept;
     TracedThread& operator=(TracedThread&& other) noexcept;
     TracedThread(const TracedThread&) = delete;
@@ -39,8 +39,9 @@ public:
     bool wait(std::chrono::nanoseconds patience);
     [[nodiscard]] bool is_stopped() const { return state_ == State::kStopped; }
     [[nodiscard]] pid_t tid() const { return tid_; }
-    // Lets it run; one that has not stopped yet is waited for a moment, since only then can it be let go.
-    void detach();
+    // Lets it run, or collects its end. One that has not stopped yet can't be let go: it is waited for as
+    // long as `patience`, and false says that this was too short.
+    bool let_go(std::chrono::nanoseconds patience);
 
 private:
     enum class State { kPending, kStopped, kGone };
@@ -66,6 +67,8 @@ public:
     static tl::expected<std::unique_ptr<ProcessStop>, int> stop_all(const TracedProcess& process,
                                                                     const Threads& threads);
 
+    ~ProcessStop() override;
+
     // Threads that did not stop in time because they sleep in the kernel. They run no code of their
     // own until the stop is over.
     [[nodiscard]] std::size_t unstopped() const;
@@ -85,7 +88,8 @@ public:
     [[nodiscard]] bool stop(pid_t tid, std::chrono::nanoseconds patience = std::chrono::milliseconds(5));
     void resume();
 
-    // Lets go of threads that came to their stop too late. Call it at every tick while has_late().
+    // Lets go of threads that came to their stop, or to their end, too late. Call it at every tick while
+    // has_late().
     void release_late();
     [[nodiscard]] bool has_late() const { return !late_.empty(); }
 

@@ -130,7 +130,8 @@ TEST_CASE("find runtime live: an interpreter of another name, then deleted, then
 TEST_CASE("find runtime live: a shell with an interpreter below it is not Python, and says which is") {
     if (!has_python()) return;
     Stage stage;
-    const pid_t pid = stage.start({"sh", "-c", fmt::format("{} -c \"{}\"; true", kPython, stage.program())});
+    const pid_t pid = stage.start(
+        {"sh", "-c", fmt::format("exec 2>/dev/null; {} -c \"{}\"; true", kPython, stage.program())});
     const auto target = open_live_target(pid);
     REQUIRE(target);
     const auto children = (*target)->read_descendants();

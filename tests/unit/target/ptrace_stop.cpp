@@ -155,20 +155,64 @@ TEST_CASE("stop: a foreign tracer is named and left alone") {
 }
 
 TEST_CASE("stop: a process that ends while it is stopped leaves its status to its parent") {
-    ForkedChild child([] { start_threads(2); });
-    const pid_t pid = child.pid();
-    const auto target = open_target(pid);
-    {
-        const auto stop = target->stop();
-        REQUIRE(stop);
-        ::kill(pid, SIGKILL);
+    for (int round = 0; round < 100; ++round) {
+        ForkedChild child([] { start_threads(5); });
+        const pid_t pid = child.pid();
+        const auto target = open_target(pid);
+        {
+            const auto stop = target->stop();
+            REQUIRE(stop);
+            ::kill(pid, SIGKILL);
+        }
+        int status = 0;
+        REQUIRE(::waitpid(pid, &status, 0) == pid);
+        child.forget();
+        REQUIRE(WIFSIGNALED(status));
+        REQUIRE(WTERMSIG(status) == SIGKILL);
+        REQUIRE_FALSE(target->stop());
     }
-    int status = 0;
-    REQUIRE(::waitpid(pid, &status, 0) == pid);
-    child.forget();
-    CHECK(WIFSIGNALED(status));
-    CHECK(WTERMSIG(status) == SIGKILL);
-    CHECK_FALSE(target->stop());
+}
+
+TEST_CASE("stop: a process of somebody else that ends while it is stopped is collected for its parent") {
+    // The stopper is another process, which goes on: only what it collects reaches the parent, which is us.
+    for (int round = 0; round < 50; ++round) {
+        ForkedChild child([] { start_threads(3); });
+        const ForkedChild stopper([] {},
+                                  [&] {
+                                      const auto target = open_live_target(child.pid());
+                                      if (!target) return 'x';
+                                      const auto stop = (*target)->stop();
+                                      ::kill(child.pid(), SIGKILL);
+                                      return stop ? 's' : 'y';
+                                  });
+        REQUIRE(stopper.ping() == 's');
+        int status = 0;
+        REQUIRE(::waitpid(child.pid(), &status, 0) == child.pid());
+        child.forget();
+        REQUIRE(WTERMSIG(status) == SIGKILL);
+    }
+}
+
+TEST_CASE("thread stopper: a process that ends while a thread is held is collected for its parent") {
+    for (int round = 0; round < 50; ++round) {
+        ForkedChild child([] { start_threads(3); });
+        for (const pid_t tid : threads_of(child.pid())) {
+            if (tid == child.pid() && round % 2 == 0) continue;
+            ThreadStopper stopper(traced_process(child.pid()));
+            if (!stopper.stop(tid)) continue;
+            ::kill(child.pid(), SIGKILL);
+            stopper.resume();
+            for (int i = 0; i < 1'000'000 && stopper.has_late(); ++i) {
+                stopper.release_late();
+                ::sched_yield();
+            }
+            CHECK_FALSE(stopper.has_late());
+            break;
+        }
+        int status = 0;
+        REQUIRE(::waitpid(child.pid(), &status, 0) == child.pid());
+        child.forget();
+    }
 }
 
 TEST_CASE("stop: killed at any instant, the stopper leaves the target running") {
