@@ -168,7 +168,7 @@ ResolvedProfile resolve(const Profile& profile, const ResolveOptions& options) {
 }
 
 std::string label_of(const ResolvedProfile::Frame& frame) {
-    if (frame.file.empty()) return frame.name;
+    if (frame.kind != FrameKind::kPython && frame.file.empty()) return frame.name;
     if (frame.line > 0) return fmt::format("{} ({}:{})", frame.name, frame.file, frame.line);
     return fmt::format("{} ({})", frame.name, frame.file);
 }

@@ -53,7 +53,7 @@ CodeCache::CodeCache(Memory& memory, const Layout& layout, StackTable& stacks)
     stamp_begin_ = static_cast<std::uint32_t>(first);
     stamp_bytes_ = static_cast<std::uint32_t>(last - first);
     check(stamp_bytes_ <= Entry::Piece::kMaxBytes, "a code stamp longer than its store");
-    for (const Offset offset : {code.bytecode, code.flags, code.frame_size, code.tlbc, code.unit_count}) {
+    for (const Offset offset : {code.bytecode, code.flags, code.frame_size, code.tlbc, code.unit_count, code.first_traceable}) {
         last = std::max(last, offset + 8);
     }
     object_bytes_ = static_cast<std::uint32_t>(last);
@@ -167,6 +167,10 @@ bool CodeCache::read_details(Entry& entry, std::span<const std::byte> object) {
     entry.first_line = load_int(object, code.first_line);
     if (has(code.flags)) {
         entry.is_generator = (static_cast<std::uint32_t>(load_int(object, code.flags)) & kGeneratorFlags) != 0;
+    }
+    // The frame that calls __init__ for a class (3.13 on) runs code that can't be traced at all.
+    if (has(code.first_traceable)) {
+        entry.is_hidden = load_int(object, code.first_traceable) >= static_cast<std::int32_t>(entry.unit_count);
     }
     if (has(code.frame_size)) {
         const std::int32_t words = load_int(object, code.frame_size);

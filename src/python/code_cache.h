@@ -43,6 +43,7 @@ public:
         StringId file = kNoString;
         std::uint32_t used_epoch = 0;     // sample/epoch.h: last epoch in which a sample went through it
         std::uint64_t verified_generation = 0;  // code_object_generation at which its stamp held (3.14 on)
+        bool is_hidden = false;      // of the interpreter, not of the program: it is never shown
         bool is_generator = false;   // generator, coroutine or asynchronous generator
         bool is_alive = false;
         LineTable lines;

@@ -13,7 +13,7 @@ namespace pyprof {
 namespace {
 
 constexpr std::size_t kMaxThreads = 1U << 16U;
-constexpr std::size_t kMaxNameCharacters = 256;
+constexpr std::size_t kMaxNameCharacters = 4096;
 constexpr std::uint32_t kLongestPause = 1U << 16U;
 
 }  // namespace

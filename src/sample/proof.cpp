@@ -20,7 +20,6 @@ const RawFrame& from_root(const Walk& walk, std::size_t depth) {
 PathProver::PathProver(Memory& memory, const Layout& layout, const FrameShape& shape, CodeCache& codes,
                        StackTable& stacks, StackBuilder& builder)
     : memory_(memory),
-      layout_(layout),
       shape_(shape),
       codes_(codes),
       stacks_(stacks),

@@ -59,7 +59,6 @@ private:
     static constexpr std::size_t kMaxSightings = 1U << 16;
 
     Memory& memory_;
-    const Layout& layout_;
     const FrameShape& shape_;
     CodeCache& codes_;
     StackTable& stacks_;

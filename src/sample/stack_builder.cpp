@@ -38,6 +38,11 @@ bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& cha
     const auto instruction = codes_.instruction_index(step.code, frame.instruction);
     if (!instruction) return false;
     step.instruction = *instruction;
+    if (codes_.entry(step.code).is_hidden) {
+        step.stack = parent.stack;
+        step.path = parent.path;
+        return true;
+    }
     const EdgeKey key{raw(parent.stack), codes_.entry(step.code).serial, *instruction};
     const auto known = edges_.find(key);
     if (known != edges_.end()) {
