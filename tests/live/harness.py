@@ -123,7 +123,10 @@ class Program:
         return self
 
     def report(self):
-        return json.loads(self.line())
+        """What the program says of itself; it has come to rest behind it, where it waits for us."""
+        told = json.loads(self.line())
+        wait_until(lambda: set(self.thread_states().values()) <= {"S"})
+        return told
 
     def finish(self):
         """Closes stdin and returns what the program still prints; it must end well."""
@@ -143,7 +146,7 @@ class Program:
         states = {}
         for task in Path("/proc/%d/task" % self.pid).iterdir():
             try:
-                states[int(task.name)] = (task / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                states[int(task.name)] = (task / "stat").read_text(errors="replace").rsplit(")", 1)[1].split()[0]
             except (FileNotFoundError, ProcessLookupError):
                 pass
         return states
