@@ -183,6 +183,6 @@ TEST_CASE("label: name, file and line as far as they are known") {
     CHECK(label_of(frame) == "Spam.eggs.<locals>.<lambda> (a/b.py)");
     frame.file.clear();
     frame.line = 3;
-    CHECK(label_of(frame) == "Spam.eggs.<locals>.<lambda>");
+    CHECK(label_of(frame) == "Spam.eggs.<locals>.<lambda> (:3)");
     CHECK(label_of({FrameKind::kMarker, "[gc]", "", "", 0}) == "[gc]");
 }
