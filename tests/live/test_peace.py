@@ -37,14 +37,16 @@ def test_target_keeps_its_speed(python, tmp_path):
     assert len(after) == 3
 
 
-@pytest.mark.parametrize("command", ["record", "dump"])
+@pytest.mark.parametrize("command", ["record", "record --nonblocking", "dump"])
 def test_forbidden_system_calls(python, tmp_path, command):
-    """By strace: what would write to the target, signal it or (for a record) stop it is never called."""
+    """By strace: what would write to the target, signal it or, with --nonblocking, stop it is never called."""
     if not shutil.which("strace"):
         pytest.skip("strace is not installed")
     trace = tmp_path / "trace"
     calls = "trace=process_vm_writev,ptrace,kill,tkill,tgkill,rt_sigqueueinfo,pidfd_send_signal,openat,pwrite64"
-    arguments = ["record", "-d", "0.5", "-o", "/dev/null", "-f", "collapsed"] if command == "record" else ["dump"]
+    arguments = command.split()
+    if arguments[0] == "record":
+        arguments += ["-d", "0.5", "-o", "/dev/null", "-f", "collapsed"]
     with Program(python, "split.py", 60) as program:
         program.ready()
         result = harness.pyprof(
@@ -57,8 +59,19 @@ def test_forbidden_system_calls(python, tmp_path, command):
     assert not re.search(r"\b(kill|tkill|tgkill)\(", text)
     # openat of /proc/PID/mem for writing.
     assert not re.search(r"openat\([^)]*/mem\"[^)]*O_(RDWR|WRONLY)", text)
-    if command == "record":
+    if command == "record --nonblocking":
         assert "ptrace(" not in text
+
+
+def test_stops_stay_within_their_budget(python, tmp_path):
+    """On functions too short for any other proof: a thousandth of the time, as far as one stop is exact."""
+    with Program(python, "pathtree.py", 60) as program:
+        stats = record(program.ready().pid, tmp_path, 3, 500, "-F").stats
+        assert record(program.pid, tmp_path, 1, 500, "-F", "--nonblocking").stats["stops"] == 0
+        assert not set(program.thread_states().values()) & set("tT")
+    # On a busy machine a single stop can outlast its share: the next ones wait for that.
+    longest = 0.02
+    assert stats["stopped_s"] <= 0.001 * stats["elapsed_s"] + longest
 
 
 def test_target_that_ends(python, tmp_path):
