@@ -287,10 +287,12 @@ std::optional<StackBuilder::Step> Sampler::infer(Thread& thread) {
     const RawFrame& leaf = walk.frames.front();
     if (const std::byte* copy = thread.reader.copy_of(leaf.address, true)) {
         const FrameShape::Parsed before = shape_.parse(copy, leaf.address);
-        // A generator's frame may have become another's at the same address meanwhile. The later one will do if
-        // it executes: then it was the leaf itself, at most some microseconds after the pointer was read.
+        // Another frame stood there earlier. The later one will do if it lives: then it was the leaf itself,
+        // at most some microseconds after the pointer was read.
         const bool differs = before.is_valid && before.frame.code != leaf.code;
-        if (differs && (!leaf.of_generator || shape_.is_suspended(leaf))) return std::nullopt;
+        const bool executes = shape_.on_data_stack() != shape_.is_suspended(leaf);
+        const bool lives = executes || (shape_.clears_popped_frames() && !leaf.of_generator);
+        if (differs && !lives) return std::nullopt;
     }
     return builder_.sole_stack(leaf, kInferSightings);
 }
