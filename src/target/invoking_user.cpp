@@ -82,6 +82,12 @@ std::optional<InvokingUser> find_invoking_user() {
     return invoking_user({variable("SUDO_UID"), variable("SUDO_GID"), variable("SUDO_USER")}, passwd, group);
 }
 
+std::optional<FileOwner> invoking_owner() {
+    const auto user = find_invoking_user();
+    if (!user) return {};
+    return FileOwner{user->run_as.uid, user->run_as.gid};
+}
+
 std::vector<std::pair<std::string, std::string>> environment_of(const InvokingUser& user) {
     std::vector<std::pair<std::string, std::string>> variables;
     if (!user.home.empty()) variables.emplace_back("HOME", user.home);

@@ -4,6 +4,7 @@
 // the variables that sudo sets and from /etc/passwd and /etc/group alone (NSS can't be linked statically).
 #pragma once
 
+#include "base/file_owner.h"
 #include "target/launch.h"
 
 #include <optional>
@@ -31,6 +32,9 @@ std::optional<InvokingUser> invoking_user(const SudoVariables& sudo, std::string
 
 // From our environment; empty unless we are root.
 std::optional<InvokingUser> find_invoking_user();
+
+// To whom our outputs belong; empty: to us.
+std::optional<FileOwner> invoking_owner();
 
 // What the launched program finds instead of root's: HOME, USER, LOGNAME.
 std::vector<std::pair<std::string, std::string>> environment_of(const InvokingUser& user);

@@ -42,10 +42,11 @@ std::size_t most_open_files() {
 
 class LiveTarget final : public Target {
 public:
-    LiveTarget(pid_t pid, UniqueFd directory, UniqueFd pidfd, bool is_our_child)
+    LiveTarget(pid_t pid, UniqueFd directory, UniqueFd pidfd, UniqueFd image, bool is_our_child)
         : process_{pid, is_our_child},
           directory_(std::move(directory)),
           pidfd_(std::move(pidfd)),
+          image_(std::move(image)),
           memory_(pid),
           files_(directory_.get(), most_open_files()) {}
     LiveTarget(const LiveTarget&) = delete;
@@ -65,10 +66,11 @@ public:
     std::string read_thread_name(pid_t tid) override;
     void forget_thread(pid_t tid) override;
     bool has_ended() override;
-    std::vector<ProcessFacts> read_descendants() override;
+    std::vector<ProcessFacts> read_descendants() override { return read_descendants_of(pid()); }
     Result<std::unique_ptr<Stop>> stop() override;
 
 private:
+    [[nodiscard]] bool has_lost_memory() const;
     // What errno means for a file of this process.
     Error explain(int error, std::string_view file);
     // The number of a thread in the target's own pid namespace.
@@ -77,6 +79,7 @@ private:
     TracedProcess process_;
     UniqueFd directory_;
     UniqueFd pidfd_;
+    UniqueFd image_;
     ProcessMemory memory_;
     ThreadFiles files_;
     std::optional<bool> is_other_namespace_;
@@ -162,7 +165,15 @@ void LiveTarget::forget_thread(pid_t tid) {
     namespace_tids_.erase(tid);
 }
 
+// An open /proc/PID/mem belongs to the memory that the process had at that moment. When that is given up, by
+// exec or exit, a read returns nothing; before, address 0 can't be read (mem_rw in fs/proc/base.c).
+bool LiveTarget::has_lost_memory() const {
+    char byte = 0;
+    return image_ && ::pread(image_.get(), &byte, 1, 0) == 0;
+}
+
 bool LiveTarget::has_ended() {
+    if (has_lost_memory()) return true;
     if (pidfd_) {
         // Readable once the whole process has ended (pidfd_open(2)).
         pollfd poll{pidfd_.get(), POLLIN, 0};
@@ -172,25 +183,6 @@ bool LiveTarget::has_ended() {
     const auto stat = text ? parse_stat(*text) : std::nullopt;
     // A zombie leader with other threads alive is a process that goes on.
     return !stat || ((stat->state == 'Z' || stat->state == 'X') && stat->thread_count <= 1);
-}
-
-std::vector<ProcessFacts> LiveTarget::read_descendants() {
-    std::vector<ProcessFacts> found;
-    std::vector<pid_t> parents{pid()};
-    for (std::size_t i = 0; i < parents.size() && found.size() < kMostDescendants; ++i) {
-        const std::string task = fmt::format("/proc/{}/task", parents[i]);
-        for (const pid_t tid : list_numbers_at(AT_FDCWD, task).value_or(std::vector<pid_t>())) {
-            const auto text = read_file_at(AT_FDCWD, fmt::format("{}/{}/children", task, tid), 64 << 10);
-            for (const pid_t child : parse_children(text.value_or(std::string()))) {
-                const auto directory =
-                    open_at(AT_FDCWD, fmt::format("/proc/{}", child), O_PATH | O_DIRECTORY);
-                if (!directory || found.size() >= kMostDescendants) continue;
-                found.push_back(facts_at(directory->get(), child));
-                parents.push_back(child);
-            }
-        }
-    }
-    return found;
 }
 
 Result<std::unique_ptr<Stop>> LiveTarget::stop() {
@@ -243,8 +235,28 @@ Result<std::unique_ptr<Target>> open_live_target(pid_t pid) {
         const bool has_ended = stat->state == 'Z' || stat->state == 'X';
         return tl::unexpected<Error>(has_ended ? process_ended(pid) : readable.error());
     }
-    return std::make_unique<LiveTarget>(pid, std::move(*directory), std::move(pidfd),
+    UniqueFd image(open_at(directory->get(), "mem", O_RDONLY).value_or(UniqueFd()));
+    return std::make_unique<LiveTarget>(pid, std::move(*directory), std::move(pidfd), std::move(image),
                                         stat->parent == ::getpid());
+}
+
+std::vector<ProcessFacts> read_descendants_of(pid_t pid) {
+    std::vector<ProcessFacts> found;
+    std::vector<pid_t> parents{pid};
+    for (std::size_t i = 0; i < parents.size() && found.size() < kMostDescendants; ++i) {
+        const std::string task = fmt::format("/proc/{}/task", parents[i]);
+        for (const pid_t tid : list_numbers_at(AT_FDCWD, task).value_or(std::vector<pid_t>())) {
+            const auto text = read_file_at(AT_FDCWD, fmt::format("{}/{}/children", task, tid), 64 << 10);
+            for (const pid_t child : parse_children(text.value_or(std::string()))) {
+                const auto directory =
+                    open_at(AT_FDCWD, fmt::format("/proc/{}", child), O_PATH | O_DIRECTORY);
+                if (!directory || found.size() >= kMostDescendants) continue;
+                found.push_back(facts_at(directory->get(), child));
+                parents.push_back(child);
+            }
+        }
+    }
+    return found;
 }
 
 TracedProcess traced_process(pid_t pid) {

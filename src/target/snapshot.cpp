@@ -317,9 +317,12 @@ Result<Snapshot> decode_snapshot(std::span<const std::byte> file) {
     return decode_snapshot_records(*records);
 }
 
-Result<void> write_snapshot(const Snapshot& snapshot, const std::string& path) {
+Result<void> write_snapshot(const Snapshot& snapshot, const std::string& path, std::optional<FileOwner> owner) {
     const auto bytes = encode_snapshot(snapshot);
-    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600));
+    UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    // Only root can give a file away; where it fails, the file is root's.
+    if (file && owner && ::fchown(file.get(), owner->uid, owner->gid) != 0) errno = 0;
+    if (!file) file = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600));
     std::span<const std::byte> left(bytes);
     while (file && !left.empty()) {
         const ssize_t written = ::write(file.get(), left.data(), left.size());

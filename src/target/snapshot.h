@@ -5,6 +5,7 @@
 // one keeps it private.
 #pragma once
 
+#include "base/file_owner.h"
 #include "target/page_store.h"
 
 #include <pyprof/target.h>
@@ -50,7 +51,8 @@ Result<Snapshot> decode_snapshot(std::span<const std::byte> file);
 Result<Snapshot> decode_snapshot_records(std::span<const std::byte> records);
 
 // Readable by its owner alone.
-Result<void> write_snapshot(const Snapshot& snapshot, const std::string& path);
+// A file that was not there before is given to `owner`.
+Result<void> write_snapshot(const Snapshot& snapshot, const std::string& path, std::optional<FileOwner> owner = {});
 Result<Snapshot> read_snapshot(const std::string& path);
 
 }  // namespace pyprof
