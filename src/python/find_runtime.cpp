@@ -204,13 +204,6 @@ std::string command_text(const ProcessFacts& facts) {
     return text;
 }
 
-bool looks_like_python(const ProcessFacts& facts) {
-    const auto has_name = [](std::string_view path) {
-        return path.substr(path.rfind('/') + 1).starts_with("python");
-    };
-    return has_name(facts.executable) || (!facts.command.empty() && has_name(facts.command[0]));
-}
-
 Error Finder::explain_failure() {
     const std::string& name = facts_.executable;
     for (const LoadedModule& module : modules_) {
@@ -237,6 +230,13 @@ Error Finder::explain_failure() {
 }
 
 }  // namespace
+
+bool looks_like_python(const ProcessFacts& facts) {
+    const auto has_name = [](std::string_view path) {
+        return path.substr(path.rfind('/') + 1).starts_with("python");
+    };
+    return has_name(facts.executable) || (!facts.command.empty() && has_name(facts.command[0]));
+}
 
 Result<FoundRuntime> find_runtime(Target& target, const FindOptions& options) {
     auto mappings = target.read_mappings();

@@ -19,6 +19,7 @@ enum OpcodeClass : std::uint8_t {
     kCallsPythonStrict = 2,   // of those: does nothing else, so a frame that waits there has pushed one
     kReturns = 4,             // leaves its frame: return, yield, or making the generator
     kHasFunctionVersion = 8,  // its inline cache holds the called function's version
+    kResumesGenerator = 16,   // of kCallsPython: the frame above it is a generator's
 };
 
 struct Opcodes {

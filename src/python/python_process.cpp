@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/python_process.h"
 
-#include "python/find_runtime.h"
 #include "python/layouts.h"
+#include "python/runtime_probe.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 namespace pyprof {
 
@@ -17,33 +18,62 @@ namespace {
 constexpr std::uint32_t kGlibcTidOffset = 0x2d0;
 constexpr std::size_t kPthreadSearchBytes = 2'048;
 
+constexpr std::chrono::milliseconds kLookAgain{1};
+constexpr std::uint32_t kMicroAndLevel = 0xffff;  // of PY_VERSION_HEX; all zero where only "3.N" is known
+
+// Once more as long as the interpreter is there but has no state yet.
+Result<FoundRuntime> find_started(Target& target, const FindOptions& options, std::chrono::nanoseconds patience) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (true) {
+        auto found = find_runtime(target, options);
+        if (!found || found->is_initialised) return found;
+        if (std::chrono::steady_clock::now() >= end) {
+            return fail(ExitCode::kNotPython, fmt::format("the Python interpreter of process {} has not started yet", target.pid()),
+                        "try again in a moment");
+        }
+        std::this_thread::sleep_for(kLookAgain);
+    }
+}
+
 }  // namespace
 
-Result<PythonProcess> PythonProcess::attach(Target& target) {
-    auto found = find_runtime(target);
+Result<PythonProcess> PythonProcess::attach(Target& target, const AttachOptions& options) {
+    Memory& memory = target.memory();
+    FindOptions find;
+    find.may_scan = options.may_scan;
+    find.probe = [&memory](Address runtime, int minor) {
+        const Layout* layout = layout_of(3, minor);
+        return layout != nullptr && is_runtime(memory, *layout, runtime);
+    };
+    auto found = find_started(target, find, options.patience);
     if (!found) return tl::unexpected(found.error());
-    if (!found->is_initialised) {
-        return fail(ExitCode::kNotPython, "the Python interpreter has not started yet", "try again in a moment");
+    if (found->version_hex == 0 && !found->has_debug_offsets) {
+        if (const int minor = probe_minor(memory, found->runtime); minor != 0) {
+            found->version_hex = 0x03000000U | static_cast<std::uint32_t>(minor) << 16;
+            found->version_how = "the walk that made sense";
+        }
     }
 
     std::array<std::byte, kDebugOffsetsBytes> start{};
     std::size_t readable = start.size();
-    while (readable > 0 && !read_bytes(target.memory(), found->runtime, std::span(start).first(readable))) readable /= 2;
+    while (readable > 0 && !read_bytes(memory, found->runtime, std::span(start).first(readable))) readable /= 2;
     auto layout = layout_for(version_from_hex(found->version_hex), std::span(start).first(readable));
     if (!layout) return tl::unexpected(layout.error());
 
     PythonProcess process;
     process.layout_ = *layout;
     process.runtime_ = found->runtime;
-    process.how_found_ = found->how;
     if (found->version_hex != 0 && !layout->from_debug_offsets) {
         process.layout_.version = version_from_hex(found->version_hex);
     }
+    process.found_ = std::move(*found);
     return process;
 }
 
 std::string PythonProcess::version_text() const {
-    std::string text = to_string(layout_.version);
+    const bool is_exact = layout_.from_debug_offsets || (found_.version_hex & kMicroAndLevel) != 0;
+    std::string text = is_exact ? to_string(layout_.version)
+                                : fmt::format("{}.{}", layout_.version.major, layout_.version.minor);
     if (layout_.free_threaded) text += " free-threaded";
     return text;
 }

@@ -6,24 +6,33 @@
 
 #include <pyprof/target.h>
 
+#include "python/find_runtime.h"
 #include "python/interpreters.h"
 
 #include <tsl/robin_map.h>
 
+#include <chrono>
 #include <string>
 
 namespace pyprof {
 
+struct AttachOptions {
+    // Search data segments where no symbol and no section tells. Costs tens of milliseconds in a process that
+    // is not Python, so not while a launched program starts.
+    bool may_scan = true;
+    // How long to wait for an interpreter that is there and has not started yet.
+    std::chrono::nanoseconds patience{0};
+};
+
 class PythonProcess {
 public:
-    // Finds the runtime, chooses the layout and reads the thread list once: kNotPython or a clear
-    // reason when that fails.
-    static Result<PythonProcess> attach(Target& target);
+    // Finds the runtime and chooses the layout: kNotPython or a clear reason when that fails.
+    static Result<PythonProcess> attach(Target& target, const AttachOptions& options = {});
 
     [[nodiscard]] const Layout& layout() const { return layout_; }
     [[nodiscard]] Address runtime() const { return runtime_; }
-    [[nodiscard]] const std::string& how_found() const { return how_found_; }
-    // "3.12.1", "3.13.5 free-threaded".
+    [[nodiscard]] const FoundRuntime& found() const { return found_; }
+    // "3.12.1", "3.13.5 free-threaded"; "3.9" where the last number is not known.
     [[nodiscard]] std::string version_text() const;
 
     [[nodiscard]] ThreadList read_threads(Target& target) const;
@@ -38,7 +47,7 @@ private:
 
     Layout layout_;
     Address runtime_{};
-    std::string how_found_;
+    FoundRuntime found_;
     std::uint32_t pthread_tid_offset_ = 0;  // of `tid` in struct pthread; 0: not known
     tsl::robin_map<std::uint64_t, pid_t> tids_;  // by namespace tid
 };
