@@ -113,7 +113,8 @@ int fill(int fd, const OutputFile::Writer& write) {
 // Its destructor removes it unless it was renamed.
 class OutputFile::Temporary {
 public:
-    static tl::expected<std::unique_ptr<Temporary>, int> make(const std::string& final_path) {
+    static tl::expected<std::unique_ptr<Temporary>, int> make(const std::string& final_path,
+                                                                std::optional<FileOwner> owner) {
         struct stat old {};
         const bool replaces = ::stat(final_path.c_str(), &old) == 0;
         // A file that we may not write is not replaced either, although rename(2) would.
@@ -129,6 +130,8 @@ public:
             if (!fd && errno == EEXIST) continue;
             if (!fd) return tl::unexpected(errno);
             if (replaces) take_over(fd.get(), old);
+            // Only root can; where it fails, as on file systems without owners, the file is root's.
+            if (!replaces && owner && ::fchown(fd.get(), owner->uid, owner->gid) != 0) errno = 0;
             return std::unique_ptr<Temporary>(new Temporary(std::move(fd), std::move(path)));
         }
         return tl::unexpected(EEXIST);
@@ -170,13 +173,14 @@ private:
 
 OutputFile::OutputFile(std::string path, UniqueFd in_place)
     : path_(std::move(path)), in_place_(std::move(in_place)) {}
-OutputFile::OutputFile(std::string path, std::string final_path, std::unique_ptr<Temporary> temporary)
-    : path_(std::move(path)), final_path_(std::move(final_path)), temporary_(std::move(temporary)) {}
+OutputFile::OutputFile(std::string path, std::string final_path, std::unique_ptr<Temporary> temporary,
+                       std::optional<FileOwner> owner)
+    : path_(std::move(path)), final_path_(std::move(final_path)), temporary_(std::move(temporary)), owner_(owner) {}
 OutputFile::~OutputFile() = default;
 OutputFile::OutputFile(OutputFile&&) noexcept = default;
 OutputFile& OutputFile::operator=(OutputFile&&) noexcept = default;
 
-Result<OutputFile> OutputFile::open(const std::string& path) {
+Result<OutputFile> OutputFile::open(const std::string& path, std::optional<FileOwner> owner) {
     if (path == "-") {
         UniqueFd fd(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
         if (!fd) return cannot_write("stdout", errno);
@@ -196,11 +200,11 @@ Result<OutputFile> OutputFile::open(const std::string& path) {
         return OutputFile(path, std::move(fd));
     }
 
-    auto temporary = Temporary::make(place->path);
-    if (temporary) return OutputFile(path, place->path, std::move(*temporary));
+    auto temporary = Temporary::make(place->path, owner);
+    if (temporary) return OutputFile(path, place->path, std::move(*temporary), owner);
     // The directory may be closed to us and the file in it open: then it is rewritten as it stands.
     if (exists && ::faccessat(AT_FDCWD, place->path.c_str(), W_OK, AT_EACCESS) == 0) {
-        return OutputFile(path, place->path, nullptr);
+        return OutputFile(path, place->path, nullptr, owner);
     }
     return cannot_write(path, temporary.error());
 }
@@ -212,7 +216,7 @@ Result<OutputFile::Commit> OutputFile::commit(const Writer& write) {
         if (reason != 0) return cannot_write(path_, reason);
         return Commit::kWritten;
     }
-    if (!temporary_) temporary_ = Temporary::make(final_path_).value_or(nullptr);
+    if (!temporary_) temporary_ = Temporary::make(final_path_, owner_).value_or(nullptr);
     if (const auto temporary = std::move(temporary_)) {
         const int reason = temporary->write(write);
         if (reason != 0) return cannot_write(path_, reason);

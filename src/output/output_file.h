@@ -11,8 +11,10 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/file_owner.h"
 #include "base/unique_fd.h"
 
 namespace pyprof {
@@ -28,8 +30,9 @@ public:
 
     // `path` "-" is stdout. For a regular file, existing or not, makes the temporary one beside it (beside
     // the link's target, where `path` is a link); anything else is opened as it is. A FIFO waits for its
-    // reader here, as it does in a shell; a signal ends the waiting.
-    [[nodiscard]] static Result<OutputFile> open(const std::string& path);
+    // reader here, as it does in a shell; a signal ends the waiting. A file that was not there before is given
+    // to `owner`; one that is replaced keeps its own.
+    [[nodiscard]] static Result<OutputFile> open(const std::string& path, std::optional<FileOwner> owner = {});
 
     ~OutputFile();
     OutputFile(OutputFile&&) noexcept;
@@ -47,11 +50,13 @@ private:
     class Temporary;
 
     OutputFile(std::string path, UniqueFd in_place);
-    OutputFile(std::string path, std::string final_path, std::unique_ptr<Temporary> temporary);
+    OutputFile(std::string path, std::string final_path, std::unique_ptr<Temporary> temporary,
+               std::optional<FileOwner> owner);
 
     std::string path_;
     std::string final_path_;                // links followed; empty when written in place
     std::unique_ptr<Temporary> temporary_;  // gone after a commit, made again by the next
+    std::optional<FileOwner> owner_;
     UniqueFd in_place_;
 };
 
