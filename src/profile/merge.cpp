@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/merge.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace pyprof {
+
+namespace {
+
+using FrameKey = std::tuple<FrameKind, std::string, std::string, std::string, std::int32_t>;
+
+FrameKey key_of(const ResolvedProfile::Frame& frame) {
+    return {frame.kind, frame.name, frame.file, frame.full_file, frame.line};
+}
+
+// The index in `into` of each frame of `from`.
+std::vector<std::uint32_t> add_frames(ResolvedProfile& into, const ResolvedProfile& from) {
+    std::map<FrameKey, std::uint32_t> known;
+    for (std::size_t i = 0; i < into.frames.size(); ++i) known.emplace(key_of(into.frames[i]), static_cast<std::uint32_t>(i));
+    std::vector<std::uint32_t> indices;
+    for (const ResolvedProfile::Frame& frame : from.frames) {
+        const auto [entry, is_new] = known.emplace(key_of(frame), static_cast<std::uint32_t>(into.frames.size()));
+        if (is_new) into.frames.push_back(frame);
+        indices.push_back(entry->second);
+    }
+    return indices;
+}
+
+// The same of nodes. A parent's index is lower than its child's, so one pass is enough.
+std::vector<std::uint32_t> add_nodes(ResolvedProfile& into, const ResolvedProfile& from) {
+    const std::vector<std::uint32_t> frames = add_frames(into, from);
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> known;
+    for (std::size_t i = 1; i < into.nodes.size(); ++i) {
+        known.emplace(std::pair(into.nodes[i].parent, into.nodes[i].frame), static_cast<std::uint32_t>(i));
+    }
+    if (into.nodes.empty()) into.nodes.emplace_back();
+    std::vector<std::uint32_t> indices{0};
+    for (std::size_t i = 1; i < from.nodes.size(); ++i) {
+        const std::pair key(indices[from.nodes[i].parent], frames[from.nodes[i].frame]);
+        const auto [entry, is_new] = known.emplace(key, static_cast<std::uint32_t>(into.nodes.size()));
+        if (is_new) into.nodes.push_back({key.first, key.second});
+        indices.push_back(entry->second);
+    }
+    return indices;
+}
+
+void add_figures(RunFigures& into, const RunFigures& from) {
+    using Count = std::uint64_t RunFigures::*;
+    for (const Count count : {&RunFigures::ticks, &RunFigures::samples, &RunFigures::reused, &RunFigures::truncated,
+                              &RunFigures::inferred, &RunFigures::refused, &RunFigures::late, &RunFigures::errors,
+                              &RunFigures::lost, &RunFigures::stops, &RunFigures::remote_reads,
+                              &RunFigures::remote_bytes, &RunFigures::busiest_thread_samples}) {
+        into.*count += from.*count;
+    }
+    into.elapsed += from.elapsed;
+    into.stopped += from.stopped;
+    into.profiler_cpu = std::max(into.profiler_cpu, from.profiler_cpu);  // of the whole of pyprof each time
+}
+
+}  // namespace
+
+void merge(ResolvedProfile& into, const ResolvedProfile& from, std::chrono::nanoseconds later) {
+    const std::vector<std::uint32_t> nodes = add_nodes(into, from);
+    const auto first_thread = static_cast<ThreadIndex>(into.threads.size());
+    into.threads.insert(into.threads.end(), from.threads.begin(), from.threads.end());
+    for (ResolvedProfile::Weight weight : from.weights) {
+        weight.thread += first_thread;
+        weight.node = nodes[weight.node];
+        into.weights.push_back(weight);
+    }
+    for (ResolvedProfile::Span span : from.spans) {
+        span.thread += first_thread;
+        span.node = nodes[span.node];
+        span.begin += later;
+        into.spans.push_back(span);
+    }
+    into.total_samples += from.total_samples;
+    add_figures(into.figures, from.figures);
+    if (into.facts.python.find(from.facts.python) == std::string::npos) into.facts.python += ", then " + from.facts.python;
+}
+
+}  // namespace pyprof
