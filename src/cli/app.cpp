@@ -2,8 +2,8 @@
 #include "cli/app.h"
 
 #include "base/parse.h"
-#include "base/text.h"
 #include "cli/commands.h"
+#include "cli/messages.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -21,11 +21,6 @@ constexpr const char* kExitCodes =
     "6 no samples. With a launched program: its own status (128+N for signal N), or 125 when pyprof\n"
     "itself failed, 126 when the program can't be executed, 127 when it is not found.";
 
-void print_error(const Error& error) {
-    fmt::print(stderr, "pyprof: {}\n", escape_control(error.message));
-    if (!error.hint.empty()) fmt::print(stderr, "hint: {}\n", escape_control(error.hint));
-}
-
 int usage_error(const std::string& message, const std::string& hint) {
     print_error({ExitCode::kUsage, message, hint});
     return static_cast<int>(ExitCode::kUsage);
@@ -40,10 +35,12 @@ std::string format_help() {
 struct Options {
     RecordSettings record;
     DumpSettings dump;
+    DoctorSettings doctor;
     std::string rate = "100";
     std::string duration;
     long record_pid = 0;
     long dump_pid = 0;
+    long doctor_pid = 0;
     bool idle = false;
     bool gil = false;
 };
@@ -85,6 +82,15 @@ CLI::App* add_dump(CLI::App& app, Options& options) {
     dump->footer(std::string("Examples:\n  pyprof dump --pid 123\n  pyprof dump --pid 123 --json | jq '.threads[].name'\n\n") +
                  kExitCodes);
     return dump;
+}
+
+CLI::App* add_doctor(CLI::App& app, Options& options) {
+    CLI::App* doctor = app.add_subcommand("doctor", "Say what pyprof may do here, what it finds in a process, and what helps");
+    doctor->add_option("-p,--pid", options.doctor_pid, "Process to look at")->group("Target");
+    doctor->add_flag("--json", options.doctor.json, "One JSON object")->group("Output");
+    doctor->footer("Examples:\n  pyprof doctor\n  pyprof doctor --pid 123\n\n"
+                   "Exit code: 0 when nothing is in the way, else that of the first problem: 3, 4, 5, or 1.");
+    return doctor;
 }
 
 Result<pid_t> checked_pid(long pid) {
@@ -132,6 +138,15 @@ Result<int> start_dump(Options& options, const CLI::App& dump) {
     return run_dump(options.dump);
 }
 
+Result<int> start_doctor(Options& options, const CLI::App& doctor) {
+    if (doctor.count("--pid") > 0) {
+        const auto pid = checked_pid(options.doctor_pid);
+        if (!pid) return tl::unexpected(pid.error());
+        options.doctor.pid = *pid;
+    }
+    return run_doctor(options.doctor);
+}
+
 }  // namespace
 
 int run_app(int argc, char** argv) {
@@ -143,6 +158,7 @@ int run_app(int argc, char** argv) {
     Options options;
     CLI::App* record = add_record(app, options);
     CLI::App* dump = add_dump(app, options);
+    CLI::App* doctor = add_doctor(app, options);
 
     // What follows `--` is the program to start, whatever it looks like.
     std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -162,7 +178,9 @@ int run_app(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         return usage_error(error.what(), "`pyprof --help` and `pyprof record --help` show the usage");
     }
-    const Result<int> result = record->parsed() ? start_record(options, *record, std::move(command)) : start_dump(options, *dump);
+    const Result<int> result = record->parsed() ? start_record(options, *record, std::move(command))
+                               : dump->parsed() ? start_dump(options, *dump)
+                                                : start_doctor(options, *doctor);
     if (result) return *result;
     print_error(result.error());
     return static_cast<int>(result.error().code);

@@ -44,4 +44,10 @@ struct DumpSettings {
 };
 Result<int> run_dump(const DumpSettings& settings);
 
+struct DoctorSettings {
+    std::optional<pid_t> pid;  // empty: only what holds for every process
+    bool json = false;
+};
+Result<int> run_doctor(const DoctorSettings& settings);
+
 }  // namespace pyprof

@@ -4,8 +4,12 @@
 #include "sample/dump.h"
 
 #include "base/text.h"
+#include "cli/attach.h"
 #include "cli/commands.h"
+#include "cli/messages.h"
 #include "profile/source_path.h"
+#include "profile/utf8.h"
+#include "target/invoking_user.h"
 #include "target/live_target.h"
 #include "target/recording_target.h"
 #include "target/snapshot_target.h"
@@ -14,7 +18,7 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
-#include <cstdio>
+#include <iterator>
 #include <optional>
 
 namespace pyprof {
@@ -24,24 +28,17 @@ namespace {
 // Raised when a key changes its meaning or goes; new keys may come at any time.
 constexpr int kSchema = 1;
 
-std::string joined(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) {
-        if (!text.empty()) text += ' ';
-        text += word;
-    }
-    return text;
-}
-
-void print_text(const Dump& dump, const DumpSettings& settings) {
-    fmt::print("Process {}: {}\nPython {}\n", dump.process.pid, escape_control(joined(dump.process.command)), dump.python);
-    if (dump.broken_lists > 0) fmt::print("{} lists of threads could not be read to their end\n", dump.broken_lists);
+std::string text_of(const Dump& dump, const DumpSettings& settings) {
+    std::string out;
+    const auto to = std::back_inserter(out);
+    fmt::format_to(to, "Process {}: {}\nPython {}\n", dump.process.pid, escape_control(joined(dump.process.command)), dump.python);
+    if (dump.broken_lists > 0) fmt::format_to(to, "{} lists of threads could not be read to their end\n", dump.broken_lists);
     for (const DumpThread& thread : dump.threads) {
-        fmt::print("\nThread {} \"{}\" {}", thread.native_id, escape_control(thread.name), name_of(thread.condition));
-        if (thread.syscall) fmt::print(" in {}", *thread.syscall);
-        if (thread.holds_gil.value_or(false)) fmt::print(", holds the GIL");
-        fmt::print("\n");
-        if (thread.frames.empty()) fmt::print("    no Python frames\n");
+        fmt::format_to(to, "\nThread {} \"{}\" {}", thread.native_id, escape_control(thread.name), name_of(thread.condition));
+        if (thread.syscall) fmt::format_to(to, " in {}", *thread.syscall);
+        if (thread.holds_gil.value_or(false)) fmt::format_to(to, ", holds the GIL");
+        fmt::format_to(to, "\n");
+        if (thread.frames.empty()) fmt::format_to(to, "    no Python frames\n");
         for (const DumpFrame& frame : thread.frames) {
             std::string text = escape_control(frame.name);
             if (!frame.file.empty()) {
@@ -51,18 +48,24 @@ void print_text(const Dump& dump, const DumpSettings& settings) {
                 text += fmt::format(" ({}", escape_control(file));
                 text += frame.line > 0 ? fmt::format(":{})", frame.line) : ")";
             }
-            fmt::print("    {}\n", text);
+            fmt::format_to(to, "    {}\n", text);
         }
     }
+    return out;
 }
 
-void print_json(const Dump& dump) {
+std::string json_of(const Dump& dump) {
     rapidjson::StringBuffer buffer;
-    rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(buffer);
+    // ASCII alone, the rest as \uNNNN: no control sequence can be spelled in it, should it reach a terminal.
+    rapidjson::PrettyWriter<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::ASCII<>> writer(buffer);
     writer.SetIndent(' ', 2);
+    const auto value_text = [&](std::string_view value) {
+        const std::string valid = to_valid_utf8(value);
+        writer.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+    };
     const auto text = [&](const char* key, std::string_view value) {
         writer.Key(key);
-        writer.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+        value_text(value);
     };
     writer.StartObject();
     writer.Key("schema");
@@ -71,10 +74,7 @@ void print_json(const Dump& dump) {
     writer.Int(dump.process.pid);
     writer.Key("command");
     writer.StartArray();
-    for (const std::string& word : dump.process.command) {
-        const std::string shown = escape_control(word);
-        writer.String(shown.data(), static_cast<rapidjson::SizeType>(shown.size()));
-    }
+    for (const std::string& word : dump.process.command) value_text(escape_control(word));
     writer.EndArray();
     text("python", dump.python);
     writer.Key("broken_lists");
@@ -115,31 +115,28 @@ void print_json(const Dump& dump) {
     }
     writer.EndArray();
     writer.EndObject();
-    fmt::print("{}\n", std::string_view(buffer.GetString(), buffer.GetSize()));
+    return std::string(buffer.GetString(), buffer.GetSize()) + '\n';
 }
 
 }  // namespace
 
 Result<int> run_dump(const DumpSettings& settings) {
-    auto opened = settings.replay.empty() ? open_live_target(settings.pid) : open_snapshot(settings.replay);
+    const bool is_live = settings.replay.empty();
+    auto opened = is_live ? open_live_target(settings.pid) : open_snapshot(settings.replay);
     if (!opened) return tl::unexpected(opened.error());
     std::optional<RecordingTarget> recorder;
     if (!settings.snapshot.empty()) recorder.emplace(**opened);
     Target& target = recorder ? static_cast<Target&>(*recorder) : **opened;
-    auto process = PythonProcess::attach(target);
+    auto process = PythonProcess::attach(target, {true, is_live ? kStartPatience : kStartPatience.zero()});
     if (!process) return tl::unexpected(process.error());
     const auto dump = take_dump(target, *process, {settings.nonblocking, true});
     if (!dump) return tl::unexpected(dump.error());
-    if (settings.json) {
-        print_json(*dump);
-    } else {
-        print_text(*dump, settings);
-    }
     if (recorder) {
-        const auto written = write_snapshot(recorder->snapshot(), settings.snapshot);
+        const auto written = write_snapshot(recorder->snapshot(), settings.snapshot, invoking_owner());
         if (!written) return tl::unexpected(written.error());
     }
-    std::fflush(stdout);  // a reader that has left is no failure of ours
+    const auto printed = print_out(settings.json ? json_of(*dump) : text_of(*dump, settings));
+    if (!printed) return tl::unexpected(printed.error());
     return 0;
 }
 

@@ -3,14 +3,15 @@
 // `pyprof record`: opens the output, attaches or launches, samples until a reason to end comes, writes.
 // A launched program is never ended by us, and its exit status becomes ours.
 #include "base/clock.h"
-#include "base/text.h"
+#include "cli/attach.h"
 #include "cli/commands.h"
+#include "cli/messages.h"
 #include "cli/run_report.h"
 #include "cli/signals.h"
 #include "output/output_file.h"
+#include "profile/merge.h"
 #include "sample/recorder.h"
-#include "target/launch.h"
-#include "target/live_target.h"
+#include "target/invoking_user.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -29,10 +30,9 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr int kDrainEveryMs = 50;
-constexpr int kAttachAgainMs = 1;
 constexpr nanoseconds kShowEvery = std::chrono::milliseconds(250);
-// After this long without an interpreter a launched program is told about; it may still become one.
-constexpr nanoseconds kNoPythonNotice = std::chrono::seconds(5);
+// A program that lived shorter than this is reported as such.
+constexpr nanoseconds kShortLife = std::chrono::milliseconds(50);
 
 class RecordCommand {
 public:
@@ -43,35 +43,40 @@ private:
     Result<const Format*> choose_format() const;
     std::string output_name(pid_t pid) const;
     Result<void> open_outputs();
-    Result<void> launch();
-    // False: the launched program ended, or we were told to end, before there was an interpreter.
-    Result<bool> attach();
-    void sample();
+    Result<bool> start();          // false: there is nothing to sample
+    void sample_all();             // one program after the other, as the process executes them
+    void sample(nanoseconds end);  // the attached one
+    void keep_finished();
+    [[nodiscard]] ResolvedProfile whole_profile();
     Result<void> write(bool is_last);
     void describe(Profile& profile) const;
     void say(const std::string& line) const;
     bool handle_signals();
     Result<int> finish_launched(bool had_python);
-    [[nodiscard]] pid_t pid() const { return launch_ ? launch_->pid() : *settings_.pid; }
+    Subject::Waiting waiting();
 
     RecordSettings settings_;
     Signals signals_;
     const Format* format_ = nullptr;
     std::optional<OutputFile> output_;
     std::optional<OutputFile> stats_;
-    std::optional<Launch> launch_;
-    std::unique_ptr<Target> target_;
-    std::optional<PythonProcess> process_;
-    std::optional<Recorder> recorder_;
+    std::optional<Subject> subject_;
+    std::optional<Attached> attached_;
+    std::optional<Recorder> recorder_;  // of what is attached
+    std::optional<ResolvedProfile> finished_;  // of the programs that the process executed before
+    nanoseconds first_began_{0};
+    nanoseconds began_{0};
+    ChildCounter children_;
     ProcessFacts facts_;
     std::chrono::system_clock::time_point started_;
     bool must_end_ = false;
+    bool is_written_ = false;  // for the last time
     int interrupts_ = 0;
     std::uint64_t samples_written_ = 0;
 };
 
 void RecordCommand::say(const std::string& line) const {
-    if (!settings_.quiet) fmt::print(stderr, "{}\n", line);
+    if (!settings_.quiet) print_line(line);
 }
 
 Result<const Format*> RecordCommand::choose_format() const {
@@ -95,24 +100,14 @@ std::string RecordCommand::output_name(pid_t pid) const {
 }
 
 Result<void> RecordCommand::open_outputs() {
-    auto output = OutputFile::open(settings_.output);
+    const auto owner = invoking_owner();
+    auto output = OutputFile::open(settings_.output, owner);
     if (!output) return tl::unexpected(output.error());
     output_ = std::move(*output);
     if (settings_.stats.empty()) return {};
-    auto stats = OutputFile::open(settings_.stats);
+    auto stats = OutputFile::open(settings_.stats, owner);
     if (!stats) return tl::unexpected(stats.error());
     stats_ = std::move(*stats);
-    return {};
-}
-
-Result<void> RecordCommand::launch() {
-    LaunchRequest request;
-    request.command = settings_.command;
-    request.signal_mask = signals_.original_mask();
-    request.default_signals = {SIGPIPE};
-    auto started = Launch::start(request);
-    if (!started) return tl::unexpected(started.error());
-    launch_.emplace(std::move(*started));
     return {};
 }
 
@@ -120,55 +115,38 @@ Result<void> RecordCommand::launch() {
 bool RecordCommand::handle_signals() {
     while (const auto signal = signals_.take()) {
         if (*signal == SIGUSR1) {
-            if (recorder_) {
-                const auto written = write(false);
-                if (!written) say("pyprof: " + written.error().message);
-            }
+            if (!recorder_) continue;
+            const auto written = write(false);
+            if (!written) print_error(written.error());
             continue;
         }
         if (*signal == SIGINT && ++interrupts_ > 1) {
-            fmt::print(stderr, "pyprof: interrupted again: nothing is written\n");
+            print_line(is_written_ ? "pyprof: interrupted again: the program runs on" : "pyprof: interrupted again: nothing is written");
             output_.reset();
             stats_.reset();
+            recorder_.reset();  // a stopped thread runs again before we go
             std::_Exit(128 + SIGINT);
         }
         // A Ctrl-C reaches the program by itself, from the terminal; the others are meant for both.
-        if (launch_ && *signal != SIGINT) launch_->send(*signal);
+        if (Launch* launch = subject_ ? subject_->launched() : nullptr; launch != nullptr && *signal != SIGINT) launch->send(*signal);
         must_end_ = true;
     }
     return must_end_;
 }
 
-Result<bool> RecordCommand::attach() {
-    const auto began = monotonic_now();
-    bool told = false;
-    while (true) {
-        auto target = open_live_target(pid());
-        if (target) {
-            auto process = PythonProcess::attach(**target);
-            if (process) {
-                target_ = std::move(*target);
-                process_.emplace(std::move(*process));
-                return true;
-            }
-            if (!launch_) return tl::unexpected(process.error());
-            if (!told && monotonic_now() - began > kNoPythonNotice) {
-                told = true;
-                say("pyprof: " + process.error().message + "; still waiting for one");
-                if (!process.error().hint.empty()) say("hint: " + process.error().hint);
-            }
-        } else if (!launch_ || (target.error().code != ExitCode::kNoProcess && target.error().code != ExitCode::kNotPython)) {
-            return tl::unexpected(target.error());
-        }
-        if (launch_->wait(std::chrono::milliseconds(kAttachAgainMs)) || handle_signals()) return false;
-    }
+Subject::Waiting RecordCommand::waiting() {
+    return {[this] { return handle_signals(); },
+            [this](const Error& error) {
+                say("pyprof: " + error.message + "; still waiting for one");
+                if (!error.hint.empty()) say("hint: " + error.hint);
+            }};
 }
 
 void RecordCommand::describe(Profile& profile) const {
-    profile.facts.pid = pid();
+    profile.facts.pid = subject_->pid();
     profile.facts.command = facts_.command.empty() ? settings_.command : facts_.command;
     profile.facts.working_directory = facts_.working_directory;
-    profile.facts.python = process_->version_text();
+    profile.facts.python = attached_->process.version_text();
     profile.facts.rate_hz = settings_.rate_hz;
     profile.facts.started = started_;
     profile.facts.with_lines = !settings_.functions_only;
@@ -178,17 +156,16 @@ void RecordCommand::describe(Profile& profile) const {
                                                                                 : "running";
 }
 
-void RecordCommand::sample() {
+void RecordCommand::sample(nanoseconds end) {
     RecordingOptions options;
     options.sampler.rate_hz = settings_.rate_hz;
     options.sampler.which = settings_.which;
     options.sampler.with_lines = !settings_.functions_only;
-    options.duration = settings_.duration;
+    if (settings_.duration) options.duration = end - began_;
     options.keep_spans = format_->wants_spans;
     options.may_stop = !settings_.nonblocking;
-    if (auto facts = target_->read_facts()) facts_ = std::move(*facts);
-    started_ = std::chrono::system_clock::now();
-    recorder_.emplace(*target_, *process_, options);
+    if (auto facts = attached_->target->read_facts()) facts_ = std::move(*facts);
+    recorder_.emplace(*attached_->target, attached_->process, options);
     describe(recorder_->profile());
     recorder_->start();
 
@@ -200,6 +177,7 @@ void RecordCommand::sample() {
         if (handle_signals()) recorder_->request_stop();
         recorder_->drain();
         const auto now = monotonic_now();
+        children_.look(subject_->pid(), now);
         if (now - shown < kShowEvery) continue;
         shown = now;
         progress.show(recorder_->profile().figures);
@@ -208,67 +186,117 @@ void RecordCommand::sample() {
     recorder_->drain();
 }
 
-Result<void> RecordCommand::write(bool is_last) {
+void RecordCommand::keep_finished() {
+    finished_ = whole_profile();
+    recorder_.reset();
+}
+
+void RecordCommand::sample_all() {
+    started_ = std::chrono::system_clock::now();
+    first_began_ = began_ = monotonic_now();
+    const nanoseconds end = first_began_ + settings_.duration.value_or(nanoseconds{0});
+    while (true) {
+        sample(end);
+        if (must_end_ || !recorder_->target_ended() || (settings_.duration && monotonic_now() >= end)) return;
+        auto next = subject_->attach_again(waiting());
+        if (!next) {
+            say(fmt::format("pyprof: the process executed something else: {}", next.error().message));
+            return;
+        }
+        if (!*next) return;
+        keep_finished();
+        attached_.emplace(std::move(**next));
+        began_ = monotonic_now();
+        say(fmt::format("pyprof: process {} executed another program: Python {}", subject_->pid(), attached_->process.version_text()));
+    }
+}
+
+ResolvedProfile RecordCommand::whole_profile() {
     recorder_->drain();
-    const ResolvedProfile profile = resolve(recorder_->profile(), {settings_.full_filenames});
+    ResolvedProfile current = resolve(recorder_->profile(), {settings_.full_filenames});
+    if (!finished_) return current;
+    ResolvedProfile whole = *finished_;
+    merge(whole, current, began_ - first_began_);
+    return whole;
+}
+
+Result<void> RecordCommand::write(bool is_last) {
+    const ResolvedProfile profile = whole_profile();
     samples_written_ = profile.total_samples;
     ExportOptions options;
     options.inverted = settings_.inverted;
     const auto written = output_->commit([&](std::ostream& out) { format_->write(profile, options, out); });
     if (!written) return tl::unexpected(written.error());
     if (stats_) {
-        const auto stats = stats_->commit([&](std::ostream& out) { write_stats(profile, out); });
+        const auto stats = stats_->commit([&](std::ostream& out) { write_stats(profile, children_.count(), out); });
         if (!stats) return tl::unexpected(stats.error());
     }
     if (*written == OutputFile::Commit::kWritten) {
-        say(closing_line(profile, settings_.output == "-" ? "stdout" : settings_.output) + (is_last ? "" : " (so far)"));
+        say(closing_line(profile, children_.count(), settings_.output == "-" ? "stdout" : settings_.output) +
+            (is_last ? "" : " (so far)"));
     }
     return {};
 }
 
 Result<int> RecordCommand::finish_launched(bool had_python) {
-    if (!had_python && !must_end_) {
-        say(fmt::format("pyprof: {} ended before a Python interpreter could be seen in it", escape_control(settings_.command.front())));
+    Launch& launch = *subject_->launched();
+    const auto ended = launch.wait(nanoseconds{0});
+    const nanoseconds age = subject_->age();
+    const std::string& program = settings_.command.front();
+    if (ended && age < kShortLife && samples_written_ == 0) {
+        say(fmt::format("pyprof: {} ended after {} ms, too soon to be sampled", program,
+                        std::chrono::duration_cast<std::chrono::milliseconds>(age).count()));
+        say("hint: a higher --rate sees more of a short program");
+    } else if (!had_python && ended) {
+        say(fmt::format("pyprof: {} ended and was no Python; nothing is written", program));
+    } else if (!had_python) {
+        say("pyprof: nothing is written");
     }
     while (true) {
-        if (const auto status = launch_->wait(std::chrono::milliseconds(kDrainEveryMs))) return *status;
+        if (const auto status = launch.wait(std::chrono::milliseconds(kDrainEveryMs))) return *status;
         handle_signals();
     }
+}
+
+Result<bool> RecordCommand::start() {
+    if (settings_.pid) {
+        // A wrong pid is told before an output appears.
+        subject_.emplace(*settings_.pid);
+        auto attached = subject_->attach(waiting());
+        if (!attached) return tl::unexpected(attached.error());
+        attached_.emplace(std::move(**attached));
+        const auto opened = open_outputs();
+        if (!opened) return tl::unexpected(opened.error());
+        return true;
+    }
+    const auto opened = open_outputs();
+    if (!opened) return tl::unexpected(Error{ExitCode::kOwnFailure, opened.error().message, opened.error().hint});
+    auto launched = Subject::launch(settings_.command, signals_.original_mask());
+    if (!launched) return tl::unexpected(launched.error());
+    subject_.emplace(std::move(*launched));
+    auto attached = subject_->attach(waiting());
+    if (!attached) print_error(attached.error());
+    if (!attached || !*attached) return false;
+    attached_.emplace(std::move(**attached));
+    return true;
 }
 
 Result<int> RecordCommand::run() {
     const auto format = choose_format();
     if (!format) return tl::unexpected(format.error());
     format_ = *format;
-    if (!settings_.command.empty()) {
-        // The name may carry the child's pid, but must be known to be writable before it starts.
-        if (settings_.output.empty()) settings_.output = output_name(::getpid());
-    } else if (settings_.output.empty()) {
-        settings_.output = output_name(*settings_.pid);
-    }
-    if (settings_.pid) {
-        // A wrong pid is told before an output appears.
-        const auto attached = attach();
-        if (!attached) return tl::unexpected(attached.error());
-        const auto opened = open_outputs();
-        if (!opened) return tl::unexpected(opened.error());
-    } else {
-        const auto opened = open_outputs();
-        if (!opened) return tl::unexpected(Error{ExitCode::kOwnFailure, opened.error().message, opened.error().hint});
-        const auto started = launch();
-        if (!started) return tl::unexpected(started.error());
-        const auto attached = attach();
-        if (!attached) {
-            fmt::print(stderr, "pyprof: {}\n", escape_control(attached.error().message));
-            if (!attached.error().hint.empty()) fmt::print(stderr, "hint: {}\n", escape_control(attached.error().hint));
-        }
-        if (!attached || !*attached) return finish_launched(!attached);
-    }
-    sample();
+    // The name of a launched program's output is made before it starts, so it can't carry its pid.
+    if (settings_.output.empty()) settings_.output = output_name(settings_.pid.value_or(::getpid()));
+    const auto started = start();
+    if (!started) return tl::unexpected(started.error());
+    if (!*started) return finish_launched(false);
+    sample_all();
     const auto written = write(true);
-    if (!written && !launch_) return tl::unexpected(written.error());
-    if (!written) fmt::print(stderr, "pyprof: {}\n", escape_control(written.error().message));
-    if (launch_) return finish_launched(true);
+    is_written_ = written.has_value();
+    recorder_.reset();
+    if (!written && !subject_->launched()) return tl::unexpected(written.error());
+    if (!written) print_error(written.error());
+    if (subject_->launched()) return finish_launched(true);
     if (samples_written_ > 0) return 0;
     return fail(ExitCode::kNoSamples, "no thread was sampled; the file is valid and empty",
                 settings_.which == WhichThreads::kRunning ? "threads that sleep or wait are left out: see --idle" : "");

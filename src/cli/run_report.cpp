@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run_report.h"
 
-#include "base/text.h"
-
 #include <fmt/format.h>
 #include <rapidjson/ostreamwrapper.h>
 #include <rapidjson/prettywriter.h>
@@ -45,11 +43,11 @@ double reached_rate(const RunFigures& figures) {
     return elapsed > 0 ? static_cast<double>(figures.busiest_thread_samples) / elapsed : 0;
 }
 
-std::string closing_line(const ResolvedProfile& profile, const std::string& output) {
+std::string closing_line(const ResolvedProfile& profile, std::size_t python_children, const std::string& output) {
     const RunFigures& f = profile.figures;
     const double elapsed = seconds(f.elapsed);
     std::string text = fmt::format(
-        "pyprof: {}: {} samples of {} threads in {:.1f} s ({:.1f}/s for the busiest), {} distinct stacks", escape_control(output),
+        "pyprof: {}: {} samples of {} threads in {:.1f} s ({:.1f}/s for the busiest), {} distinct stacks", output,
         profile.total_samples, profile.facts.which_threads, elapsed, reached_rate(f), profile.weights.size());
     if (f.truncated > 0) text += fmt::format(", {} truncated ({:.2f} %)", f.truncated, share(f.truncated, profile.total_samples));
     if (f.inferred > 0) text += fmt::format(", {} inferred", f.inferred);
@@ -58,11 +56,12 @@ std::string closing_line(const ResolvedProfile& profile, const std::string& outp
     if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
     if (f.stops > 0) text += fmt::format(", {} short stops ({:.1f} ms in all)", f.stops, 1000 * seconds(f.stopped));
     if (f.errors > 0) text += fmt::format(", {} read errors", f.errors);
+    if (python_children > 0) text += fmt::format(", {} Python children not profiled", python_children);
     if (elapsed > 0) text += fmt::format("; pyprof used {:.1f} % of a processor", 100 * seconds(f.profiler_cpu) / elapsed);
     return text;
 }
 
-void write_stats(const ResolvedProfile& profile, std::ostream& out) {
+void write_stats(const ResolvedProfile& profile, std::size_t python_children, std::ostream& out) {
     const RunFigures& f = profile.figures;
     rapidjson::OStreamWrapper stream(out);
     rapidjson::PrettyWriter<rapidjson::OStreamWrapper> writer(stream);
@@ -95,6 +94,7 @@ void write_stats(const ResolvedProfile& profile, std::ostream& out) {
     count("remote_reads", f.remote_reads);
     count("remote_bytes", f.remote_bytes);
     count("distinct_stacks", profile.weights.size());
+    count("python_children", python_children);
     writer.EndObject();
     out << '\n';
 }

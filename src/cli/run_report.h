@@ -7,6 +7,7 @@
 #include <pyprof/profile.h>
 
 #include <chrono>
+#include <cstddef>
 #include <iosfwd>
 #include <string>
 
@@ -31,7 +32,8 @@ private:
 // Samples of the busiest thread per second.
 double reached_rate(const RunFigures& figures);
 
-std::string closing_line(const ResolvedProfile& profile, const std::string& output);
-void write_stats(const ResolvedProfile& profile, std::ostream& out);
+// `python_children`: processes below the profiled one that are Python, too, and are not profiled.
+std::string closing_line(const ResolvedProfile& profile, std::size_t python_children, const std::string& output);
+void write_stats(const ResolvedProfile& profile, std::size_t python_children, std::ostream& out);
 
 }  // namespace pyprof

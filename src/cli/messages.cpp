@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/messages.h"
+
+#include "base/text.h"
+
+#include <fmt/format.h>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+
+namespace pyprof {
+
+namespace {
+
+// 0 or the errno. SIGPIPE is ignored by the whole program.
+int write_all(int fd, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t written = ::write(fd, text.data(), text.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0 && errno == EAGAIN) {  // whoever gave us the descriptor made it so
+            pollfd waiting{fd, POLLOUT, 0};
+            ::poll(&waiting, 1, -1);
+            continue;
+        }
+        if (written <= 0) return written < 0 ? errno : EIO;
+        text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return 0;
+}
+
+}  // namespace
+
+void print_line(const std::string& line) {
+    // Whoever read our messages may have left: there is nobody to complain to.
+    write_all(STDERR_FILENO, escape_control(line) + "\n");
+}
+
+Result<void> print_out(const std::string& text) {
+    const int error = write_all(STDOUT_FILENO, text);
+    if (error == 0 || error == EPIPE) return {};
+    return fail(ExitCode::kFailure, fmt::format("can't write stdout: {}", std::generic_category().message(error)));
+}
+
+void print_error(const Error& error) {
+    print_line("pyprof: " + error.message);
+    if (!error.hint.empty()) print_line("hint: " + error.hint);
+}
+
+std::string joined(const std::vector<std::string>& words) {
+    constexpr std::size_t kLongest = 4096;
+    std::string text;
+    for (const std::string& word : words) {
+        if (!text.empty()) text += ' ';
+        text += word;
+        if (text.size() > kLongest) {
+            text.resize(kLongest);
+            return text + "...";
+        }
+    }
+    return text;
+}
+
+}  // namespace pyprof
