@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Getting in: interpreters that hide, processes that are none, exec, rights, and targets that lie."""
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+import harness
+from harness import Collapsed, Program, pyprof
+
+SYSTEM_PYTHON = "/usr/bin/python3"
+root_only = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+
+
+def children_of(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+        return [int(word) for word in file.read().split()]
+
+
+def only_child(pid):
+    harness.wait_until(lambda: children_of(pid))
+    return children_of(pid)[0]
+
+
+# --- not Python, but near it --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parent", ["shell", "launcher"])
+def test_the_python_child_is_named(any_python, parent):
+    """sh -c, and a parent that runs its command as `uv run` does."""
+    program = [*any_python.command, any_python.program("split.py"), "60"]
+    prefix = ["sh", "-c", shlex.join(program) + "; true"] if parent == "shell" else ["timeout", "60", *program]
+    process = subprocess.Popen(prefix, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        child = only_child(process.pid)
+        for command in ("record", "dump", "doctor"):
+            result = pyprof(command, "--pid", process.pid)
+            assert result.code == harness.EXIT_NOT_PYTHON
+            told = result.err + result.out.decode()
+            assert "not a Python process" in told and "--pid %d" % child in told and "split.py" in told
+        assert harness.dump(child)["threads"]
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_short_program_is_reported_as_such(any_python, tmp_path):
+    result = pyprof("record", "-o", tmp_path / "out.svg", "--", "sh", "-c", "exit 4")
+    assert result.code == 4
+    assert "ended after" in result.err and "too soon" in result.err
+    result = pyprof("record", "-o", tmp_path / "out.svg", "--", "sleep", "0.2")
+    assert result.code == 0
+    assert "no Python" in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_start_up_is_sampled(python, tmp_path):
+    """A program that only imports: its imports are what is seen."""
+    if python.root != "/":
+        pytest.skip("the module is written where the interpreter can't see it")
+    (tmp_path / "slow_module.py").write_text(
+        "import time\n\ndef at_import(end):\n    while time.process_time() < end:\n        sum(range(100))\n\n"
+        "at_import(time.process_time() + 0.5)\n")
+    out, stats = tmp_path / "out.txt", tmp_path / "stats.json"
+    result = pyprof("record", "-F", "-r", 500, "-f", "collapsed", "-o", out, "--stats", stats, "--", *python.command, "-c",
+                    "import sys; sys.path.insert(0, %r); import slow_module" % str(tmp_path))
+    assert result.code == 0, result.err
+    profile = Collapsed(out.read_text())
+    assert profile.containing("at_import") > 0.5 * profile.total
+    assert profile.containing("_find_and_load") >= 0.9 * profile.containing("at_import")
+
+
+# --- exec ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["launched", "attached"])
+def test_exec_is_followed(python, tmp_path, how):
+    again = [*python.command, python.program("executes.py"), "1"]
+    if python.root != "/":
+        again = again[2:]  # without "chroot ROOT": the process is inside by then
+    out, stats = tmp_path / "out.txt", tmp_path / "stats.json"
+    options = ["record", "-F", "-r", "200", "-f", "collapsed", "-o", out, "--stats", stats]
+    if how == "launched":
+        result = pyprof(*options, "--", *python.command, python.program("executes.py"), 1, *again)
+        assert result.code == 9, result.err
+    else:
+        with Program(python, "executes.py", 1, *again) as program:
+            result = pyprof(*options, "--pid", program.ready().pid)
+            assert result.code == 0, result.err
+    assert "executed another program" in result.err
+    profile = Collapsed(out.read_text())
+    assert profile.containing("burn_first") > 20 and profile.containing("burn_second") > 50
+    # Never one below the other: they were never in one process image.
+    assert profile.where(lambda stack: {"burn_first", "burn_second"} <= {frame.name for frame in stack}) == 0
+    assert json.loads(stats.read_text())["elapsed_s"] > 1.2
+
+
+def test_exec_of_something_else_ends_the_recording(any_python, tmp_path):
+    out = tmp_path / "out.txt"
+    with Program(any_python, "executes.py", 0.7, "/bin/sleep", "60") as program:
+        result = pyprof("record", "-F", "-r", 200, "-f", "collapsed", "-o", out, "--pid", program.ready().pid)
+        assert result.code == 0
+        assert "something else" in result.err and "not a Python process" in result.err
+        assert program.process.poll() is None
+    assert Collapsed(out.read_text()).containing("burn_first") > 20
+
+
+def test_exec_of_another_version(any_python, tmp_path):
+    other = next((p for p in harness.interpreters() if p.root == "/" and p.version[:2] != any_python.version[:2]), None)
+    if other is None:
+        pytest.skip("only one version here")
+    out = tmp_path / "out.txt"
+    result = pyprof("record", "-F", "-r", 200, "-f", "collapsed", "-o", out, "--", *any_python.command,
+                    any_python.program("executes.py"), 0.5, *other.command, other.program("executes.py"), 0.5)
+    assert result.code == 9
+    profile = Collapsed(out.read_text())
+    assert profile.containing("burn_first") > 20 and profile.containing("burn_second") > 20
+
+
+# --- interpreters that hide ---------------------------------------------------------------------
+
+
+def test_without_symbols_and_sections(python, tmp_path):
+    """No symbol, no section: a scan finds it. The symbol gets another name of the same GNU hash."""
+    if python.root != "/" or not shutil.which("strip"):
+        pytest.skip("needs strip and the interpreter's own files")
+    command = python.command[0]
+    linked = subprocess.run(["ldd", command], capture_output=True, text=True).stdout
+    library = re.search(r"libpython3\S* => (\S+)", linked)
+    original = library[1] if library else os.path.realpath(command)
+    hidden = tmp_path / os.path.basename(original)
+    subprocess.run(["strip", "-o", hidden, original], check=True)
+    content = hidden.read_bytes()
+    assert b"\0_PyRuntime\0" in content
+    # h = 33 * h + c: 33 * ord("m") + ord("e") == 33 * ord("n") + ord("D").
+    hidden.write_bytes(content.replace(b"\0_PyRuntime\0", b"\0_PyRuntinD\0").replace(b"\0.PyRuntime\0", b"\0.PyRuntinX\0"))
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
+    start = [command] if library else [str(hidden)]
+    if not library:
+        environment["PYTHONHOME"] = os.path.dirname(os.path.dirname(original))
+    process = subprocess.Popen([*start, python.program("split.py"), "60"], env=environment, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        found = json.loads(pyprof("doctor", "--pid", process.pid, "--json").out)["process"]
+        assert found["found_how"] in ("scan of its data", "cookie in its data")
+        assert found["python"].startswith("%d.%d" % python.version[:2])
+        assert harness.dump(process.pid)["threads"][0]["frames"][-1]["name"] == "<module>"
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    out = tmp_path / "out.txt"
+    done = subprocess.run([harness.PYPROF, "record", "-F", "-r", "200", "-f", "collapsed", "-o", out, "--", *start,
+                           python.program("split.py"), "1"], env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert Collapsed(out.read_text()).containing("slow") > 20
+
+
+@root_only
+def test_another_pid_namespace(any_python):
+    """Thread ids are told as the namespace of the reader knows them, and states are right."""
+    prefix = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*prefix, "true"], capture_output=True).returncode != 0:
+        pytest.skip("unshare is not permitted")
+    with Program(any_python, "threads_state.py", 60, prefix=prefix) as program:
+        program.ready()
+        child = only_child(program.pid)
+        threads = harness.dump(child)["threads"]
+    states = {thread["name"]: thread["state"] for thread in threads}
+    assert states["wait_sleep"] == states["wait_select"] == "idle"
+    assert child in [thread["native_id"] for thread in threads]
+
+
+@root_only
+def test_executable_gone_in_another_mount_namespace(any_python, tmp_path):
+    """The interpreter's files are mounted for the target alone, and gone by the time that we look."""
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+        pytest.skip("unshare is not permitted")
+    place = tmp_path / "mounted"
+    place.mkdir()
+    binary = os.path.realpath(SYSTEM_PYTHON)
+    script = "mount -t tmpfs none %s && cp %s %s/foo && exec %s/foo -c 'print(\"ready\", flush=True); input()'" % (
+        place, binary, place, place)
+    process = subprocess.Popen(["unshare", "--mount", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        assert not (place / "foo").exists()
+        assert harness.dump(process.pid)["threads"][0]["frames"]
+    finally:
+        process.communicate(b"\n", timeout=harness.PATIENCE)
+
+
+# --- rights -------------------------------------------------------------------------------------
+
+
+def test_doctor(python):
+    with Program(python, "split.py", 60) as program:
+        result = pyprof("doctor", "--pid", program.ready().pid, "--json")
+        assert result.code == 0, result.out
+        found = json.loads(result.out)
+        text = pyprof("doctor", "--pid", program.pid)
+    process = found["process"]
+    assert found["problems"] == [] and found["schema"] == 1
+    assert process["pid"] == program.pid and process["python"].startswith(python.text.rstrip("+"))
+    for check in ("stacks", "names", "lines", "thread_ids"):
+        assert 0 < process[check]["good"] <= process[check]["all"]
+    assert process["layout"] == ("pyprof's table" if python.version < (3, 13) else "its own debug offsets")
+    assert text.code == 0 and b"Nothing is in the way" in text.out and text.err == ""
+
+
+@root_only
+def test_refusals_are_told_alike(any_python):
+    """As another user: record, dump and doctor tell the same reason and remedy, and end with the same code."""
+    strangers = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    with Program(any_python, "split.py", 60) as program:
+        program.ready()
+        results = [pyprof(command, "--pid", program.pid, prefix=strangers) for command in ("record", "dump", "doctor")]
+    assert [result.code for result in results] == [4, 4, 4]
+    said = [line for line in results[0].err.splitlines() if line]
+    assert re.search(r"process %d belongs to root; you are nobody" % program.pid, said[0])
+    assert results[1].err.splitlines() == said
+    assert said[0].partition(": ")[2] in results[2].out.decode() and said[1].partition(": ")[2] in results[2].out.decode()
+
+
+@root_only
+def test_under_sudo(any_python, tmp_path):
+    """The program runs as the user who called sudo, and what is written belongs to that user."""
+    if not os.path.exists(SYSTEM_PYTHON):
+        pytest.skip("no interpreter that another user may run")
+    script = "import os, time; print(os.getuid(), os.getgid(), os.getgroups(), os.environ['USER']); time.sleep(0.2)"
+    environment = dict(os.environ, SUDO_UID="65534", SUDO_GID="65534", SUDO_USER="nobody")
+    outputs = [tmp_path / "out.svg", tmp_path / "stats.json"]
+    kept = tmp_path / "kept.svg"
+    kept.write_text("old")
+    done = subprocess.run([harness.PYPROF, "record", "-o", outputs[0], "--stats", outputs[1], "--", SYSTEM_PYTHON, "-c", script],
+                          env=environment, cwd="/", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["65534", "65534", "[65534]", "nobody"]
+    assert [path.stat().st_uid for path in outputs] == [65534, 65534]
+    subprocess.run([harness.PYPROF, "record", "-q", "-o", kept, "--", SYSTEM_PYTHON, "-c", script], env=environment,
+                   cwd="/", stdout=subprocess.DEVNULL, check=True)
+    assert kept.stat().st_uid == 0 and kept.read_text() != "old"
+    with Program(any_python, "split.py", 60) as program:
+        snapshot = tmp_path / "dump.snap"
+        subprocess.run([harness.PYPROF, "dump", "--pid", str(program.ready().pid), "--snapshot", snapshot],
+                       env=environment, stdout=subprocess.DEVNULL, check=True)
+    assert snapshot.stat().st_uid == 65534
+
+
+def test_python_children_are_counted(any_python, tmp_path):
+    script = ("import subprocess, sys, time\n"
+              "c = [subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE) for _ in range(2)]\n"
+              "c.append(subprocess.Popen(['sleep', '60']))\n"
+              "e = time.time() + 2.5\n"
+              "while time.time() < e: sum(range(100))\n"
+              "for p in c: p.kill()\n")
+    stats = tmp_path / "stats.json"
+    result = pyprof("record", "-o", tmp_path / "out.svg", "--stats", stats, "--", *any_python.command, "-c", script)
+    assert result.code == 0
+    assert json.loads(stats.read_text())["python_children"] == 2
+    assert "2 Python children not profiled" in result.err
+
+
+# --- targets that lie ---------------------------------------------------------------------------
+
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def test_no_control_bytes_reach_a_terminal(python, tmp_path):
+    odd = "\x1b]0;owned\x07\x9b2J"
+    with Program(python, "odd_names.py", prefix=[]) as program:
+        program.report()
+        for options in ([], ["--json"], ["--full-filenames"]):
+            out = pyprof("dump", "--pid", program.pid, *options).out.decode("utf-8")
+            assert not CONTROL.search(out)
+            assert "escape" in out
+    # Command lines and file names of what is no Python at all.
+    place = tmp_path / "odd\x1b[31mname"
+    shutil.copy("/bin/sleep", place)
+    with subprocess.Popen([str(place), "60"]) as other:
+        for command in ("dump", "record", "doctor"):
+            result = pyprof(command, "--pid", other.pid)
+            assert result.code == harness.EXIT_NOT_PYTHON
+            assert not CONTROL.search(result.err + result.out.decode())
+        other.kill()
+    for arguments in (["record", "--", odd], ["record", "-o", "/no/" + odd, "--pid", str(os.getpid())],
+                      ["record", "--" + odd], ["dump", "--pid", odd], [odd]):
+        result = pyprof(*arguments)
+        assert result.code != 0 and not CONTROL.search(result.err)
+
+
+def test_a_real_terminal_keeps_its_state(any_python, tmp_path):
+    """The same in tmux: neither title nor screen are what the target's names ask for."""
+    if not shutil.which("tmux"):
+        pytest.skip("tmux is not installed")
+    tmux = ["tmux", "-f", "/dev/null", "-S", str(tmp_path / "socket")]
+    done = tmp_path / "done"
+    with Program(any_python, "hostile.py", "negative_length") as program:
+        program.ready()
+        shell = "echo kept; %s dump --pid %d; touch %s; exec sleep 60" % (harness.PYPROF, program.pid, done)
+        subprocess.run([*tmux, "new-session", "-d", "-x", "150", "-y", "50", shell], check=True)
+        try:
+            harness.wait_until(done.exists)
+            screen = lambda: subprocess.run([*tmux, "capture-pane", "-p"], capture_output=True, text=True).stdout  # noqa: E731
+            harness.wait_until(lambda: "Thread" in screen())
+            assert screen().startswith("kept\n") and "\\x1b]0;owned" in screen()
+            title = subprocess.run([*tmux, "display-message", "-p", "#{pane_title}"], capture_output=True, text=True)
+            assert "owned" not in title.stdout
+        finally:
+            subprocess.run([*tmux, "kill-server"])
+
+
+LIES = ["length_of_name", "negative_length", "wrong_type", "table_of_lines", "name_in_the_void", "cyclic_frames",
+        "cyclic_threads"]
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_targets_that_lie(python, tmp_path, lie):
+    """Within 200 MB of address space and a bounded time, with an answer: neither a crash nor a loop."""
+    if not python.has_gil:
+        pytest.skip("the program knows the objects of builds with a GIL")
+    limit = ["sh", "-c", "ulimit -v 200000; exec \"$@\"", "sh"]
+    with Program(python, "hostile.py", lie) as program:
+        program.ready()
+        for command in (["dump"], ["dump", "--json"], ["dump", "--nonblocking"],
+                        ["record", "-d", "0.3", "-r", "200", "--idle", "-f", "collapsed", "-o", tmp_path / "out.txt"]):
+            result = pyprof(*command, "--pid", program.pid, patience=20, prefix=limit)
+            assert result.code in (0, harness.EXIT_NO_SAMPLES), result.err
+        assert program.process.poll() is None
+        if lie == "cyclic_threads":
+            assert harness.dump(program.pid)["broken_lists"] == 1

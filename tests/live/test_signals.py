@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals to pyprof, readers that leave, and a pyprof that is killed at any instant."""
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+import harness
+from harness import Collapsed, Program
+
+
+def recorder(pid, directory, *options, **more):
+    """A recording that goes on until it is told to end; returns once its samples come."""
+    process = subprocess.Popen(
+        [harness.PYPROF, "record", "--pid", str(pid), "-r", "200", "-f", "collapsed", "-o", directory / "out.txt", "--stats",
+         directory / "stats.json", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    harness.wait_until(lambda: len(list(directory.iterdir())) >= 2)
+    return process
+
+
+def written(path):
+    return path.exists() and Collapsed(path.read_text()).total > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_signals_end_and_write(any_python, tmp_path, number):
+    with Program(any_python, "split.py", 60) as program:
+        process = recorder(program.ready().pid, tmp_path)
+        harness.wait_until(lambda: ask_for_a_file(process, tmp_path))
+        process.send_signal(number)
+        out, err = process.communicate(timeout=harness.PATIENCE)
+        assert process.returncode == 0 and out == ""
+        assert "samples" in err
+        assert written(tmp_path / "out.txt")
+        assert json.loads((tmp_path / "stats.json").read_text())["samples"] > 0
+        assert program.process.poll() is None and program.status("State") in "RS"
+
+
+def ask_for_a_file(process, directory):
+    process.send_signal(signal.SIGUSR1)
+    return written(directory / "out.txt")
+
+
+def test_sigusr1_writes_and_goes_on(any_python, tmp_path):
+    out = tmp_path / "out.txt"
+    with Program(any_python, "split.py", 60) as program:
+        process = recorder(program.ready().pid, tmp_path)
+        harness.wait_until(lambda: ask_for_a_file(process, tmp_path))
+        first = Collapsed(out.read_text()).total
+        assert process.poll() is None
+
+        def grows():
+            process.send_signal(signal.SIGUSR1)
+            return Collapsed(out.read_text()).total > first
+
+        harness.wait_until(grows)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=harness.PATIENCE)
+    assert process.returncode == 0
+    assert "(so far)" in err
+    assert Collapsed(out.read_text()).total > first
+
+
+def test_ctrl_c_reaches_the_program_and_is_waited_for(any_python, tmp_path):
+    """As a terminal does it: the signal goes to both. The program's own end and status count."""
+    script = ("import sys, time\nprint('ready', flush=True)\ne = time.time() + 60\ntry:\n"
+              "    while time.time() < e: sum(range(100))\nexcept KeyboardInterrupt:\n"
+              "    print('cleaning up', flush=True)\n    sys.exit(21)\n")
+    main, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [harness.PYPROF, "record", "-f", "collapsed", "-o", tmp_path / "out.txt", "--", *any_python.command, "-c", script],
+        stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+    os.close(terminal)
+    assert process.stdout.readline() == "ready\n"
+    harness.wait_until(lambda: any(path.name.startswith(".out.txt") for path in tmp_path.iterdir()))
+    time.sleep(0.3)  # some samples; nothing is claimed of how many
+    os.write(main, b"\x03")
+    out, err = process.communicate(timeout=harness.PATIENCE)
+    os.close(main)
+    assert process.returncode == 21, err
+    assert out == "cleaning up\n"
+    assert written(tmp_path / "out.txt")
+
+
+def test_second_interrupt_aborts(any_python, tmp_path):
+    """A program that ignores Ctrl-C is waited for, but not against the will of who presses it again."""
+    script = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+    process = subprocess.Popen(
+        [harness.PYPROF, "record", "--idle", "-f", "collapsed", "-o", tmp_path / "out.txt", "--", *any_python.command, "-c", script],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        harness.wait_until((tmp_path / "out.txt").exists)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=harness.PATIENCE) == 128 + signal.SIGINT
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)  # the program, which is left running
+        _, err = process.communicate()
+    assert "interrupted again" in err
+
+
+def test_sigterm_is_passed_on(any_python, tmp_path):
+    process = subprocess.Popen(
+        [harness.PYPROF, "record", "-f", "collapsed", "-o", tmp_path / "out.txt", "--", *any_python.command,
+         any_python.program("split.py"), "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    process.communicate(timeout=harness.PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_a_reader_that_leaves_is_no_failure(any_python):
+    with Program(any_python, "split.py", 60) as program:
+        program.ready()
+        for arguments in (["dump"], ["dump", "--json"], ["doctor"], ["record", "-d", "0.3", "-f", "collapsed", "-o", "-"]):
+            reading, writing = os.pipe()
+            os.close(reading)
+            done = subprocess.run([harness.PYPROF, *arguments, "--pid", str(program.pid)], stdout=writing,
+                                  stderr=subprocess.PIPE, text=True, timeout=harness.PATIENCE)
+            os.close(writing)
+            assert done.returncode == 0, done
+            assert done.stderr == "" or arguments[0] == "record"
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([harness.PYPROF, "dump", "--pid", str(program.pid)], stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == harness.EXIT_FAILURE and b"stdout" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["record", "dump"])
+def test_killed_at_any_instant(any_python, tmp_path, command):
+    """200 times: the target runs on, is traced by nobody, and nothing of pyprof stays behind."""
+    options = ["-r", "max", "-f", "collapsed", "-o", "/dev/null"] if command == "record" else []
+    chance = random.Random(20)
+    with Program(any_python, "genpath.py", 120) as program:
+        harness.wait_until(lambda: program.status("State") == "R")
+        for _ in range(200):
+            process = subprocess.Popen([harness.PYPROF, command, "--pid", str(program.pid), *options],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(chance.uniform(0, 0.03 if command == "record" else 0.012))
+            process.kill()
+            process.wait()
+            # The kernel lets a tracee go when its tracer has died, which wait() has just seen.
+            harness.wait_until(lambda: not set(program.thread_states().values()) & set("tT"), patience=5)
+            assert program.status("TracerPid") == "0"
+        assert program.process.poll() is None
+        harness.wait_until(lambda: "R" in program.thread_states().values(), patience=5)
