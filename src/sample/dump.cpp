@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace pyprof {
 
@@ -39,9 +40,21 @@ private:
         pid_t tid = 0;
         Activity activity;
         std::string name;
+        std::int64_t interpreter = 0;
+    };
+    // A thread of one interpreter, until those of one OS thread are joined.
+    struct Read {
+        DumpThread thread;
+        Address entry{};  // on the C stack: where this interpreter was entered last; null where not known
+        std::int64_t interpreter = 0;
+        std::uint64_t native_id = 0;  // as the thread state says it
     };
     std::vector<Seen> look_at_threads(Dump& dump);
-    std::optional<DumpThread> read_thread(const Seen& seen);  // nothing: it has ended
+    std::optional<Read> read_thread(const Seen& seen);  // nothing: it has ended
+    [[nodiscard]] Address entry_of(const ThreadReader& reader) const;
+    [[nodiscard]] const Mapping* stack_of(Address entry) const;
+    static DumpThread join_chains(std::vector<Read*> chains);
+    [[nodiscard]] std::vector<DumpThread> join(std::vector<Read> reads) const;
     void append_frames(StackId stack, std::vector<DumpFrame>& frames) const;
     bool read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Status& status);
     const GilFacts& gil_of(Address interpreter);
@@ -58,12 +71,14 @@ private:
     CodeCache codes_;
     StackBuilder builder_;
     std::vector<std::pair<Address, GilFacts>> gils_;
+    std::vector<Mapping> mappings_;  // where there are several interpreters
 };
 
 // What needs no stop is done before it: names, and what the kernel says (a stopped thread is blocked).
 std::vector<Dumper::Seen> Dumper::look_at_threads(Dump& dump) {
     const ThreadList list = process_.read_threads(target_);
     dump.broken_lists = list.broken_lists;
+    if (list.interpreters.size() > 1) mappings_ = target_.read_mappings().value_or(std::vector<Mapping>());
     std::vector<std::pair<Address, ThreadNames>> names;
     for (const InterpreterState& state : list.interpreters) names.emplace_back(state.address, ThreadNames(layout_, state.address));
     std::vector<Seen> threads;
@@ -74,6 +89,9 @@ std::vector<Dumper::Seen> Dumper::look_at_threads(Dump& dump) {
         for (auto& [address, of_interpreter] : names) {
             if (address != state.interpreter) continue;
             if (const std::string* name = of_interpreter.find(memory_, state.pthread)) seen.name = *name;
+        }
+        for (const InterpreterState& interpreter : list.interpreters) {
+            if (interpreter.address == state.interpreter) seen.interpreter = interpreter.id;
         }
         if (seen.name.empty() && seen.tid != 0) seen.name = target_.read_thread_name(seen.tid);
         threads.push_back(std::move(seen));
@@ -104,8 +122,10 @@ ThreadCondition Dumper::condition_of(const Activity& before, const Activity& now
     const bool running = holds || !in_call;
     if (gil.is_collecting && (holds || (!gil.has_gil && running))) return ThreadCondition::kGc;
     if (running) return ThreadCondition::kRunning;
-    const bool wants_gil =
-        now.syscall == SYS_futex && is_within(Address{now.arguments[0]}, gil.gil_begin, gil.gil_end);
+    // A wait with a timeout that an earlier stop interrupted goes on as restart_syscall(2), with the first
+    // argument still in its register.
+    const bool may_be_futex = now.syscall == SYS_futex || now.syscall == SYS_restart_syscall;
+    const bool wants_gil = may_be_futex && is_within(Address{now.arguments[0]}, gil.gil_begin, gil.gil_end);
     if (wants_gil) return ThreadCondition::kGilWait;
     return slept ? ThreadCondition::kIdle : ThreadCondition::kRunning;
 }
@@ -129,8 +149,86 @@ bool Dumper::read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Statu
            reader.walk().frames == reader.walk_before().frames;
 }
 
-std::optional<DumpThread> Dumper::read_thread(const Seen& seen) {
-    DumpThread thread;
+// The C stack tells which of two interpreters on one OS thread was entered later: it grows downwards. From
+// 3.12 on the frames of entry stand on it, in 3.11 the cframe does.
+Address Dumper::entry_of(const ThreadReader& reader) const {
+    if (has(layout_.thread.cframe)) {
+        return Address{load<std::uint64_t>(reader.thread_bytes(), static_cast<std::uint64_t>(layout_.thread.cframe))};
+    }
+    const Walk& walk = reader.walk();
+    for (const Address address : walk.off_stack) {
+        const bool is_generator = std::any_of(walk.frames.begin(), walk.frames.end(),
+                                              [&](const RawFrame& frame) { return frame.address == address; });
+        if (!is_generator) return address;
+    }
+    return kNullAddress;
+}
+
+// Two entries into interpreters that stand on one stack are of one OS thread. A thread state can't be asked
+// for it: up to 3.12 it names the thread that made it, which need not be the one that runs it.
+const Mapping* Dumper::stack_of(Address entry) const {
+    const auto found = std::find_if(mappings_.begin(), mappings_.end(), [&](const Mapping& mapping) {
+        return is_within(entry, mapping.start, mapping.end);
+    });
+    return entry == kNullAddress || found == mappings_.end() ? nullptr : &*found;
+}
+
+// The chains of one OS thread become one stack, the interpreter that was entered last at its leaf: the C
+// stack grows downwards.
+DumpThread Dumper::join_chains(std::vector<Read*> chains) {
+    std::sort(chains.begin(), chains.end(), [](const Read* a, const Read* b) { return raw(a->entry) < raw(b->entry); });
+    DumpThread joined = std::move(chains.front()->thread);
+    for (std::size_t i = 1; i < chains.size(); ++i) {
+        DumpThread& outer = chains[i]->thread;
+        if (joined.native_id != outer.native_id) {
+            joined.native_id = outer.native_id;
+            joined.condition = outer.condition;
+            joined.syscall = std::move(outer.syscall);
+        }
+        joined.name = std::move(outer.name);  // the inner interpreter knows the thread by a made-up one
+        if (outer.holds_gil) joined.holds_gil = joined.holds_gil.value_or(false) || *outer.holds_gil;
+        joined.frames.insert(joined.frames.end(), std::make_move_iterator(outer.frames.begin()),
+                             std::make_move_iterator(outer.frames.end()));
+    }
+    return joined;
+}
+
+std::vector<DumpThread> Dumper::join(std::vector<Read> reads) const {
+    std::vector<DumpThread> threads;
+    const auto is_claimed_twice = [&](const Read& read) {
+        return read.interpreter != 0 && read.native_id != 0 &&
+               std::any_of(reads.begin(), reads.end(), [&](const Read& other) {
+                   return &other != &read && other.native_id == read.native_id;
+               });
+    };
+    std::vector<bool> is_done(reads.size(), false);
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+        if (is_done[i]) continue;
+        Read& read = reads[i];
+        const Mapping* stack = stack_of(read.entry);
+        std::vector<Read*> chains{&read};
+        for (std::size_t k = i + 1; k < reads.size() && stack != nullptr; ++k) {
+            if (is_done[k] || stack_of(reads[k].entry) != stack) continue;
+            chains.push_back(&reads[k]);
+            is_done[k] = true;
+        }
+        if (chains.size() == 1 && is_claimed_twice(read)) {
+            // That of whoever made the interpreter, which runs nothing; or, up to 3.10, nobody knows whose it is.
+            if (read.thread.frames.empty()) continue;
+            read.thread.native_id = 0;
+            read.thread.condition = ThreadCondition::kUnknown;
+            read.thread.syscall.reset();
+        }
+        threads.push_back(join_chains(std::move(chains)));
+    }
+    return threads;
+}
+
+std::optional<Dumper::Read> Dumper::read_thread(const Seen& seen) {
+    Read read;
+    read.interpreter = seen.interpreter;
+    read.native_id = static_cast<std::uint64_t>(seen.tid);
+    DumpThread& thread = read.thread;
     thread.native_id = static_cast<std::uint64_t>(seen.tid);
     thread.name = seen.name;
     ThreadReader reader(layout_, shape_, seen.state.address);
@@ -149,8 +247,9 @@ std::optional<DumpThread> Dumper::read_thread(const Seen& seen) {
     thread.condition = condition_of(seen.activity, now, gil, holds);
     const bool waits = thread.condition == ThreadCondition::kIdle || thread.condition == ThreadCondition::kGilWait;
     if (waits && now.syscall >= 0) thread.syscall = syscall_name(now.syscall);
-    if (status == ThreadReader::Status::kNoFrame) return thread;
+    if (status == ThreadReader::Status::kNoFrame) return read;
 
+    read.entry = entry_of(reader);
     StackBuilder::Chain chain;
     const Walk& walk = reader.walk();
     const bool complete = builder_.build(walk, chain) != StackBuilder::Built::kTorn && walk.end == WalkEnd::kRoot;
@@ -162,7 +261,7 @@ std::optional<DumpThread> Dumper::read_thread(const Seen& seen) {
     if (thread.condition == ThreadCondition::kGc) {
         thread.frames.insert(thread.frames.begin(), DumpFrame{FrameKind::kMarker, "[gc]", "", 0});
     }
-    return thread;
+    return read;
 }
 
 void Dumper::append_frames(StackId stack, std::vector<DumpFrame>& frames) const {
@@ -182,6 +281,7 @@ Result<Dump> Dumper::run() {
     dump.process = std::move(*facts);
     dump.python = process_.version_text();
     const std::vector<Seen> threads = look_at_threads(dump);
+    std::vector<Read> reads;
     {
         std::unique_ptr<Stop> stop;
         if (!options_.nonblocking) {
@@ -190,9 +290,10 @@ Result<Dump> Dumper::run() {
             stop = std::move(*stopped);
         }
         for (const Seen& seen : threads) {
-            if (auto thread = read_thread(seen)) dump.threads.push_back(std::move(*thread));
+            if (auto read = read_thread(seen)) reads.push_back(std::move(*read));
         }
     }
+    dump.threads = join(std::move(reads));
     return dump;
 }
 
