@@ -40,12 +40,13 @@ void PathProver::read_sites(const Walk& after, std::size_t count) {
     for (std::size_t i = 0; i < complete; ++i) {
         const auto bytes = std::span<const std::byte>(site_bytes_).subspan(i * kSiteBytes, kSiteBytes);
         const std::byte* at_instruction = bytes.data() + kSiteBefore;
-        sites_[i].is_call = opcodes_->waiting_opcode(bytes.first(kSiteBefore + 2)).has_value();
+        const auto waits_on = opcodes_->waiting_opcode(bytes.first(kSiteBefore + 2));
+        sites_[i].is_call = waits_on.has_value();
+        sites_[i].resumes = waits_on && opcodes_->is(*waits_on, kResumesGenerator);
         const auto opcode = load<std::uint8_t>(at_instruction + opcodes_->opcode_offset, 0);
         if (opcodes_->is(opcode, kHasFunctionVersion)) {
             sites_[i].function_version = load<std::uint32_t>(at_instruction + opcodes_->function_version_offset, 0);
         }
-        sites_[i].is_return = opcodes_->is(load<std::uint8_t>(at_instruction, 0), kReturns);
     }
 }
 
@@ -71,16 +72,34 @@ bool PathProver::is_live(const RawFrame& frame, std::size_t depth, const StackBu
     return shape_.clears_popped_frames() || (frame.instruction == site && sites_[depth].is_call);
 }
 
+// What the instruction of the caller at `depth` says of the frame above it. While it waits for a generator,
+// the rest of an earlier callee stands where its next one would.
+bool PathProver::can_stand_above(const RawFrame& callee, std::size_t depth) const {
+    if (opcodes_ == nullptr) return true;
+    const Site& site = sites_[depth];
+    return site.resumes == (callee.of_generator && !callee.through_c);
+}
+
+// Frames of the data stack stand one behind the other, each as long as its code says.
+bool PathProver::is_in_order(const ThreadReader& reader, const RawFrame& frame, CodeIndex code) {
+    if (!shape_.on_data_stack() || frame.of_generator) return true;
+    const bool fits = next_frame_ == kNullAddress || frame.address == next_frame_ || reader.is_chunk_start(frame.address);
+    const std::uint64_t words = codes_.entry(code).frame_words;
+    next_frame_ = words == 0 ? kNullAddress : frame.address + 8 * words;
+    return fits;
+}
+
 bool PathProver::enough_sightings(PathId path) {
     if (sightings_.size() > kMaxSightings) sightings_.clear();
     return ++sightings_[raw(path)] >= kSightingsThroughC;
 }
 
-void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, const StackBuilder::Step& step) {
+void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, std::size_t depth,
+                                      const StackBuilder::Step& step) {
     const std::uint64_t words = codes_.entry(step.code).frame_words;
     if (words == 0 || caller.of_generator) return;
     const auto callee = reader.frame_before(caller.address + 8 * words, caller.address);
-    if (!callee || callee->through_c) return;
+    if (!callee || callee->through_c || sites_[depth].resumes) return;
     const CodeIndex code = codes_.find(callee->code);
     if (code == kNoCode) return;
     // What is left of an earlier callee stands there, too, while the caller waits for a generator: it has been
@@ -123,6 +142,7 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
     if (equal == 0) return false;
     read_sites(after, count);
 
+    next_frame_ = kNullAddress;
     const bool marks_callers_in_c = opcodes_ == nullptr || shape_.clears_popped_frames();
     bool proved_whole = false;
     for (std::size_t i = 0; i < equal; ++i) {
@@ -130,6 +150,7 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
         const RawFrame& a = earlier_[i];
         const RawFrame& b = from_root(after, i);
         if (!is_live(a, i, chain, b.instruction) || !is_live(b, i, chain, b.instruction)) break;
+        if (!is_in_order(reader, b, chain.steps[i].code) || (i > 0 && !can_stand_above(b, i - 1))) break;
         // All callers of frame i wait, so what stands above them in both copies is their callee.
         const PathId path = chain.steps[i].path;
         if (!stacks_.is_proved(path)) {
@@ -144,13 +165,14 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
         }
         const bool calls_through_c = i + 1 < count && from_root(after, i + 1).through_c;
         if (calls_through_c && !marks_callers_in_c) {
-            if (a.instruction != b.instruction || sites_[i].is_return) break;
+            // Before 3.14 a call of C leaves no mark: the caller executes, which a popped frame does not.
+            if (a.instruction != b.instruction || shape_.is_suspended(a) || shape_.is_suspended(b)) break;
             continue;
         }
         if (!is_waiting(a, b, i, chain)) break;
         // The callee changed between the copies. That of the earlier copy was read after its callers there
         // and before they were read again: it is theirs.
-        if (i + 1 == equal) prove_earlier_callee(reader, b, chain.steps[i]);
+        if (i + 1 == equal) prove_earlier_callee(reader, b, i, chain.steps[i]);
     }
     if (!proved_whole) extend_by_sole_callers(after, chain);
     return proved_whole || (count == after.frames.size() && stacks_.is_proved(chain.steps.back().path));

@@ -39,7 +39,7 @@ public:
 private:
     struct Site {  // what the bytecode says at a caller's instruction
         bool is_call = false;    // of a kind that pushes a Python frame without going through C
-        bool is_return = false;
+        bool resumes = false;  // ... of a generator
         std::uint32_t function_version = 0;  // that the inline cache of a call names, 3.12 on
     };
     void read_sites(const Walk& after, std::size_t count);
@@ -47,7 +47,10 @@ private:
                                   const StackBuilder::Chain& chain) const;
     [[nodiscard]] bool is_live(const RawFrame& frame, std::size_t depth, const StackBuilder::Chain& chain,
                                std::uint64_t site) const;
-    void prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, const StackBuilder::Step& step);
+    [[nodiscard]] bool can_stand_above(const RawFrame& callee, std::size_t depth) const;
+    [[nodiscard]] bool is_in_order(const ThreadReader& reader, const RawFrame& frame, CodeIndex code);
+    void prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, std::size_t depth,
+                              const StackBuilder::Step& step);
     void extend_by_sole_callers(const Walk& after, const StackBuilder::Chain& chain);
     bool enough_sightings(PathId path);
 
@@ -66,6 +69,7 @@ private:
     const Opcodes* opcodes_;
     std::vector<RawFrame> earlier_;  // root first: the frames that are the same in the copy before
     std::vector<Site> sites_;  // root first
+    Address next_frame_{};  // where the data stack's next frame must stand; null where that is not known
     std::vector<std::byte> site_bytes_;
     std::vector<ReadRange> ranges_;
     tsl::robin_map<std::uint32_t, std::uint8_t> sightings_;

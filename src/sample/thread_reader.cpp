@@ -245,6 +245,21 @@ void ThreadReader::read_remembered_chain(Memory& memory, Address address) {
     for (std::size_t i = 0; i < complete; ++i) extra_regions_[first + i].in_after = true;
 }
 
+bool ThreadReader::is_chunk_start(Address address) const {
+    return std::any_of(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
+        return address == chunk.begin || address == chunk.begin + 8;  // a thread's first one keeps its first word free
+    });
+}
+
+// Entry frames live on the C stack, generators' in their objects: what looks like one in a chunk is the rest of
+// frames that stood there before.
+void ThreadReader::refuse_entries_on_data_stack(Walk& walk) const {
+    if (walk.end != WalkEnd::kRoot) return;
+    for (const Address address : walk.off_stack) {
+        if (chunk_of(address) != nullptr) walk.end = WalkEnd::kInvalid;
+    }
+}
+
 ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uint8_t> filled) {
     ++sample_;
     note_filled(filled);
@@ -268,11 +283,13 @@ ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uin
                     return copy != nullptr ? copy : read_missing(memory, address);
                 },
                 after_walk_);
+    refuse_entries_on_data_stack(after_walk_);
     before_walk_.end = WalkEnd::kUnreadable;
     before_walk_.frames.clear();
     if (sandwich_) {
         cursor_ = 0;
         walk_frames(shape_, leaf, limits_, [&](Address address) { return find_copy(address, true); }, before_walk_);
+        refuse_entries_on_data_stack(before_walk_);
     }
     learn(leaf);
     return Status::kOk;
@@ -291,7 +308,7 @@ std::optional<RawFrame> ThreadReader::frame_before(Address address, Address call
         const std::byte* shim_copy = find_copy(back, true);
         if (shim_copy == nullptr) return std::nullopt;
         const FrameShape::Parsed shim = shape_.parse(shim_copy, back);
-        if (!shim.is_valid || !shim.is_shim) return std::nullopt;
+        if (!shim.is_valid || !shim.is_shim || chunk_of(back) != nullptr) return std::nullopt;
         frame.through_c = true;
         back = shim.back;
     }

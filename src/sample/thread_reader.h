@@ -52,6 +52,8 @@ public:
         if (chunks_.empty()) return kNullAddress;
         return chunks_.front().begin + (chunks_.size() == 1 ? 8U : 0U);
     }
+    // Whether the lowest frame of a chunk can stand there.
+    [[nodiscard]] bool is_chunk_start(Address address) const;
     [[nodiscard]] const WalkLimits& limits() const { return limits_; }
     [[nodiscard]] const std::byte* thread_bytes() const { return thread_bytes_.data(); }
     [[nodiscard]] std::uint64_t misses() const { return misses_; }  // frames that the plan did not hold
@@ -95,6 +97,7 @@ private:
     const std::byte* read_missing(Memory& memory, Address address);
     void read_remembered_chain(Memory& memory, Address address);
     void learn(Address leaf);
+    void refuse_entries_on_data_stack(Walk& walk) const;
     [[nodiscard]] Address thread_pointer(Offset offset) const;
     [[nodiscard]] const Chunk* chunk_of(Address address) const;
 

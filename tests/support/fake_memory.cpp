@@ -38,10 +38,20 @@ ReadOutcome FakeMemory::read(std::span<const ReadRange> ranges) {
     for (const ReadRange& range : ranges) {
         if (before_range) before_range(*this, range);
         if (gone_) return {outcome.complete, ReadFault::kGone};
-        if (!copy(range.from, range.to)) return {outcome.complete, ReadFault::kUnmapped};
+        if (!copy_in_pieces(range)) return {outcome.complete, ReadFault::kUnmapped};
         ++outcome.complete;
     }
     return outcome;
+}
+
+bool FakeMemory::copy_in_pieces(const ReadRange& range) {
+    if (piece_bytes == 0) return copy(range.from, range.to);
+    for (std::size_t done = 0; done < range.to.size(); done += piece_bytes) {
+        if (done > 0 && between_pieces) between_pieces(*this);
+        const auto piece = range.to.subspan(done, std::min(piece_bytes, range.to.size() - done));
+        if (!copy(range.from + done, piece)) return false;
+    }
+    return true;
 }
 
 bool FakeMemory::copy(Address from, std::span<std::byte> to) const {

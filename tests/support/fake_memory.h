@@ -40,6 +40,9 @@ public:
     void end_process() { gone_ = true; }
     // Called before each range is copied: the target runs on between two ranges.
     std::function<void(FakeMemory& memory, const ReadRange& range)> before_range;
+    // Called between two pieces of a range, where `piece_bytes` is set: it runs on within a range, too.
+    std::function<void(FakeMemory& memory)> between_pieces;
+    std::size_t piece_bytes = 0;
 
     [[nodiscard]] std::size_t reads() const { return reads_; }    // calls of read()
     [[nodiscard]] std::size_t ranges() const { return ranges_; }  // ranges asked for
@@ -53,6 +56,7 @@ private:
         std::uint64_t start = 0;
         std::uint64_t end = 0;
     };
+    [[nodiscard]] bool copy_in_pieces(const ReadRange& range);
     [[nodiscard]] bool copy(Address from, std::span<std::byte> to) const;
     [[nodiscard]] bool is_in_hole(std::uint64_t start, std::uint64_t end) const;
     void close_holes(std::uint64_t start, std::uint64_t end);
