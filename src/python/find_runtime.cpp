@@ -169,7 +169,7 @@ std::optional<FoundRuntime> Finder::find_by_scan(const LoadedModule& module) {
     named.is_initialised = true;
     if (named.version_hex == 0) {
         named.version_hex = 0x03000000U | static_cast<std::uint32_t>(hit->minor) << 16;
-        named.version_how = "the walk that made sense";
+        named.version_how = kVersionByWalk;
     }
     return named;
 }

@@ -25,6 +25,9 @@ struct FoundRuntime {
     std::string module_path;         // the file that holds it
 };
 
+// FoundRuntime::version_how where nothing but FindOptions::probe told it.
+constexpr const char* kVersionByWalk = "the walk that made sense";
+
 struct FindOptions {
     bool may_scan = true;  // search data segments where symbols and sections say nothing
     // Whether a walk from this runtime, read as 3.`minor`, makes sense. Without it nothing below 3.13 is

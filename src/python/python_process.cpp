@@ -47,10 +47,10 @@ Result<PythonProcess> PythonProcess::attach(Target& target, const AttachOptions&
     };
     auto found = find_started(target, find, options.patience);
     if (!found) return tl::unexpected(found.error());
-    if (found->version_hex == 0 && !found->has_debug_offsets) {
+    if (!found->has_debug_offsets && (found->version_hex == 0 || found->version_how == kVersionByWalk)) {
         if (const int minor = probe_minor(memory, found->runtime); minor != 0) {
             found->version_hex = 0x03000000U | static_cast<std::uint32_t>(minor) << 16;
-            found->version_how = "the walk that made sense";
+            found->version_how = kVersionByWalk;
         }
     }
 

@@ -16,8 +16,9 @@ namespace {
 constexpr int kTries = 20;  // a thread that runs changes its frames under a plain copy
 constexpr std::size_t kMostThreads = 64;
 constexpr std::size_t kNamesToRead = 4;
-constexpr int kFirstRow = 8;  // 3.8 to 3.12 have no debug offsets, so nothing else tells them apart
-constexpr int kLastRow = 12;
+// 3.10 comes last: where it keeps "executing" as 0, the others keep a line that is mostly 0, while theirs is a 1
+// where it has the start of a block.
+constexpr int kMinors[] = {12, 11, 9, 8, 10};
 
 std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
 
@@ -59,9 +60,23 @@ bool can_be_walked(Memory& memory, const Layout& layout, const FrameShape& shape
         [&](Address address) { return read_bytes(memory, address + shape.begin(), frame) ? frame.data() : nullptr; },
         walk);
     if (walk.end != WalkEnd::kRoot || walk.frames.empty()) return false;
+    // Of 3.8 to 3.10 nothing else that a walk sees tells which it is.
+    const bool executes = std::all_of(walk.frames.begin(), walk.frames.end(),
+                                      [&](const RawFrame& raw_frame) { return shape.is_suspended(raw_frame); });
+    if (layout.frame_root == FrameRoot::kThreadFrame && !executes) return false;
     walk.frames.resize(std::min(walk.frames.size(), kNamesToRead));
     return std::all_of(walk.frames.begin(), walk.frames.end(),
                        [&](const RawFrame& raw_frame) { return has_names(memory, layout, raw_frame.code); });
+}
+
+// Whether the field for the GIL's last holder holds a thread. It tells 3.8 and 3.9 apart, whose walks are alike;
+// a thread that has ended may still stand there, so that it decides nothing alone.
+bool has_known_holder(Memory& memory, const Layout& layout, Address runtime) {
+    if (!has(layout.runtime.gil_last_holder)) return false;
+    const auto holder = read_pointer(memory, runtime + at(layout.runtime.gil_last_holder));
+    const ThreadList list = read_thread_list(memory, layout, runtime);
+    return std::any_of(list.threads.begin(), list.threads.end(),
+                       [&](const ThreadState& thread) { return holder == thread.address; });
 }
 
 }  // namespace
@@ -81,11 +96,14 @@ bool is_runtime(Memory& memory, const Layout& layout, Address runtime) {
 }
 
 int probe_minor(Memory& memory, Address runtime) {
-    for (int minor = kLastRow; minor >= kFirstRow; --minor) {
+    int first = 0;
+    for (const int minor : kMinors) {
         const Layout* layout = layout_of(3, minor);
-        if (layout != nullptr && is_runtime(memory, *layout, runtime)) return minor;
+        if (layout == nullptr || !is_runtime(memory, *layout, runtime)) continue;
+        if (has_known_holder(memory, *layout, runtime)) return minor;
+        if (first == 0) first = minor;
     }
-    return 0;
+    return first;
 }
 
 }  // namespace pyprof

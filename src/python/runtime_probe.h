@@ -14,7 +14,8 @@ namespace pyprof {
 
 [[nodiscard]] bool is_runtime(Memory& memory, const Layout& layout, Address runtime);
 
-// The minor version of 3.8 to 3.12 for which is_runtime() holds, the newest first; 0 when none does.
+// The minor version of 3.8 to 3.12 for which is_runtime() holds and, where several do, the GIL was held by a
+// thread; 0 when none does.
 [[nodiscard]] int probe_minor(Memory& memory, Address runtime);
 
 }  // namespace pyprof
