@@ -123,8 +123,12 @@ class Program:
         return self
 
     def report(self):
-        """What the program says of itself; it has come to rest behind it, where it waits for us."""
-        told = json.loads(self.line())
+        """What the program says of itself."""
+        return json.loads(self.line())
+
+    def report_and_rest(self):
+        """The same of a program that comes to rest behind it, where it waits for us."""
+        told = self.report()
         wait_until(lambda: set(self.thread_states().values()) <= {"S"})
         return told
 

@@ -41,7 +41,7 @@ def assert_same_stack(python, found, truth):
 
 def test_dump_equals_own_traceback(python):
     with Program(python, "oracle.py") as program:
-        truth = program.report()
+        truth = program.report_and_rest()
         document = dump(program.pid)
         threads = by_native_id(document)
         assert document["pid"] == program.pid == truth["pid"]
@@ -59,7 +59,7 @@ def test_dump_equals_own_traceback(python):
 
 def test_dump_nonblocking_equals_own_traceback(python):
     with Program(python, "oracle.py") as program:
-        truth = program.report()
+        truth = program.report_and_rest()
         threads = by_native_id(dump(program.pid, "--nonblocking"))
         for expected in truth["threads"]:
             assert_same_stack(python, python_frames(threads[expected["native_id"]]), expected["frames"])
@@ -131,7 +131,7 @@ def test_dump_gil_waiters(python):
 
 def test_dump_odd_names(python):
     with Program(python, "odd_names.py") as program:
-        truth = program.report()
+        truth = program.report_and_rest()
         document = dump(program.pid)
         (thread,) = document["threads"]
         (expected,) = truth["threads"]
@@ -161,7 +161,7 @@ def is_text(string):
 
 def test_dump_thread_names(python):
     with Program(python, "thread_names.py") as program:
-        truth = {int(native_id): name for native_id, name in program.report().items()}
+        truth = {int(native_id): name for native_id, name in program.report_and_rest().items()}
         threads = by_native_id(dump(program.pid))
         assert set(threads) == set(truth)
         for native_id, name in truth.items():
@@ -183,7 +183,7 @@ def test_dump_ten_thousand_frames(python):
 
 def test_dump_subinterpreters(python):
     with Program(python, "subinterpreters.py") as program:
-        count = program.report()["interpreters"]
+        count = program.report_and_rest()["interpreters"]
         if count == 0:
             pytest.skip("this interpreter has no module for sub-interpreters")
         document = dump(program.pid)
@@ -205,7 +205,7 @@ def test_dump_subinterpreters(python):
 
 def test_dump_text(python):
     with Program(python, "oracle.py") as program:
-        truth = program.report()
+        truth = program.report_and_rest()
         result = pyprof("dump", "--pid", program.pid)
         assert result.code == 0
         text = result.out.decode("utf-8")
@@ -258,7 +258,7 @@ def test_dump_in_another_mount_namespace(python):
     assert python.command[:2] == ("chroot", python.root)
     inside = dataclasses.replace(python, command=python.command[2:])
     with Program(inside, "oracle.py", prefix=prefix) as program:
-        truth = program.report()
+        truth = program.report_and_rest()
         threads = by_native_id(dump(program.pid))
         for expected in truth["threads"]:
             assert_same_stack(python, python_frames(threads[expected["native_id"]]), expected["frames"])

@@ -170,7 +170,7 @@ def test_labels(busy, tmp_path):
 
 def test_empty_profile_is_a_valid_file(any_python, tmp_path):
     with Program(any_python, "oracle.py") as program:
-        program.report()
+        program.report_and_rest()
         for name in ("a.svg", "a.speedscope.json", "a.collapsed"):
             options = ["-f", "collapsed"] if name.endswith("collapsed") else []
             result = record_to(program, tmp_path / name, *options)
