@@ -21,7 +21,8 @@ from program import BENCH, harness, interpreters, place_of
 CACHE = Path(os.environ.get("PYPROF_CACHE", Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pyprof"))
 PEERS = CACHE / "peers"
 PACKAGES = {"py-spy": "py-spy", "austin-3.7": "austin-dist==3.7.0", "austin-4": "austin-dist==4.0.0"}
-PYPROF = Path(os.environ.get("PYPROF", BENCH.parents[1] / "build" / "release" / "pyprof"))
+BUILD = Path(os.environ.get("PYPROF_BUILD", BENCH.parents[1] / "build" / "bench"))
+PYPROF = BUILD / "pyprof"
 
 
 @dataclasses.dataclass
@@ -112,7 +113,12 @@ class Tachyon:
         return Counts(float(seconds), taken, (taken - refused) * request.threads, refused * request.threads)
 
     def stacks(self, out):
-        return collapsed_names(Path(out).read_text(), lambda label: label.rsplit(":", 2)[-2] if ":" in label else label)
+        return collapsed_names(Path(out).read_text(), self._name)
+
+    @staticmethod
+    def _name(label):
+        name = label.rsplit(":", 2)[-2] if ":" in label else label
+        return "[gc]" if name == "<GC>" else name
 
 
 def fetched(name):
@@ -195,7 +201,13 @@ class Austin:
         if data.startswith(b"MOJ"):
             return mojo.collapsed(data)
         text = "\n".join(re.sub(r" \d+$", " 1", line) for line in data.decode(errors="replace").splitlines())
-        return collapsed_names(text, lambda label: label.rsplit(":", 2)[-2] if label.count(":") > 1 else label)
+        return collapsed_names(text, self._name)
+
+    @staticmethod
+    def _name(label):
+        if label.startswith(":"):  # :INVALID: and the like
+            return "[%s]" % label.strip(":")
+        return label.rsplit(":", 2)[-2] if label.count(":") > 1 else label
 
 
 PYPROFS = [Pyprof(), Pyprof(nonblocking=True)]
