@@ -8,20 +8,21 @@ from pathlib import Path
 IS_ROOT = os.geteuid() == 0
 CORES = sorted(os.sched_getaffinity(0))
 TARGET_CORE, PROFILER_CORE = CORES[0], CORES[-1]
-# Above ordinary work, so that nothing but the kernel takes the two cores from target and profiler.
-FIFO_PRIORITY = 10
+# Above ordinary work, so that nothing but the kernel takes the two cores from target and profiler. Round robin:
+# under SCHED_FIFO a profiler's sampling thread that never sleeps would lock out its other threads.
+PRIORITY = 10
 
 
 def pinned(core):
     """What to put before a command so that it runs on that core, and first when we are root."""
-    return [*(["chrt", "-f", str(FIFO_PRIORITY)] if IS_ROOT else []), "taskset", "-c", str(core)]
+    return [*(["chrt", "-r", str(PRIORITY)] if IS_ROOT else []), "taskset", "-c", str(core)]
 
 
 def step_aside():
     """The bench itself: on the profiler's core, and when root above what it measures, for the moments that it needs."""
     os.sched_setaffinity(0, {PROFILER_CORE})
     if IS_ROOT:
-        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(FIFO_PRIORITY + 5))
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY + 5))
 
 
 def task_times(pid):

@@ -59,6 +59,7 @@ def collapsed_names(text, name_of):
 
 class Pyprof:
     interrupted = False
+    stops_target = False
 
     def __init__(self, nonblocking=False):
         self.nonblocking = nonblocking
@@ -88,6 +89,7 @@ class Pyprof:
 
 class Tachyon:
     interrupted = False
+    stops_target = False
     nonblocking = True
     name = "Tachyon"
 
@@ -142,6 +144,7 @@ class PySpy:
 
     def __init__(self, nonblocking=False):
         self.nonblocking = nonblocking
+        self.stops_target = not nonblocking
         self.name = "py-spy" + (" --nonblocking" if nonblocking else "")
 
     def supports(self, python):
@@ -165,6 +168,7 @@ class PySpy:
 
 class Austin:
     interrupted = False
+    stops_target = False
     nonblocking = True
     name = "Austin"
 
