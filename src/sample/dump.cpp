@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <iterator>
 
 namespace pyprof {
@@ -19,6 +21,9 @@ namespace {
 // Without a stop a stack is read again until two copies agree; a thread that never holds still for so
 // many tries is shown as [unproved] over its leaf.
 constexpr int kTriesWithoutStop = 50;
+
+constexpr int kStopTries = 50;
+constexpr std::chrono::milliseconds kStopAgain{5};
 
 class Dumper {
 public:
@@ -286,6 +291,11 @@ Result<Dump> Dumper::run() {
         std::unique_ptr<Stop> stop;
         if (!options_.nonblocking) {
             auto stopped = target_.stop();
+            // A recording of ours holds a thread for some microseconds at a time: its stop is not ours yet.
+            for (int i = 0; !stopped && stopped.error().code == ExitCode::kPermission && i < kStopTries; ++i) {
+                std::this_thread::sleep_for(kStopAgain);
+                stopped = target_.stop();
+            }
             if (!stopped) return tl::unexpected(stopped.error());
             stop = std::move(*stopped);
         }

@@ -111,7 +111,7 @@ def test_launched_program(python, tmp_path):
     assert result.code == 7, result.err
     assert result.out == b"SOME INPUT\n"
     assert "copied\n" in result.err
-    assert Collapsed(out.read_text()).total > 20
+    assert Collapsed(out.read_text()).total > 0
 
 
 def test_launched_status(any_python, tmp_path):
