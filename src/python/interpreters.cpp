@@ -71,7 +71,10 @@ ThreadList read_thread_list(Memory& memory, const Layout& layout, Address runtim
             return list;
         }
         const auto next = read_pointer(memory, *address + at(layout.interpreter.next));
-        if (!next) break;
+        if (!next) {
+            ++list.broken_lists;
+            break;
+        }
         const auto id = has(layout.interpreter.id)
                             ? read_value<std::int64_t>(memory, *address + at(layout.interpreter.id))
                             : std::optional<std::int64_t>(0);
