@@ -52,6 +52,19 @@ constexpr Opcodes kTables[] = {
 
 }  // namespace
 
+Opcodes::Waiting Opcodes::waiting_for(std::span<const std::byte> bytecode) const {
+    Waiting waiting;
+    const std::size_t most = points_behind_cache ? kMaxCacheUnits : 0;
+    for (std::size_t units = 0; units <= most; ++units) {
+        const std::size_t back = (units + 1) * kUnit;
+        if (back > bytecode.size()) break;
+        const auto opcode = std::to_integer<std::uint8_t>(bytecode[bytecode.size() - back]);
+        if ((points_behind_cache && cache_units[opcode] != units) || !is(opcode, kCallsPython)) continue;
+        (is(opcode, kResumesGenerator) ? waiting.in_generator : waiting.in_call) = true;
+    }
+    return waiting;
+}
+
 std::optional<std::uint8_t> Opcodes::waiting_opcode(std::span<const std::byte> bytecode) const {
     const std::size_t most = points_behind_cache ? kMaxCacheUnits : 0;
     for (std::size_t units = 0; units <= most; ++units) {

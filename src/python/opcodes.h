@@ -39,6 +39,14 @@ struct Opcodes {
         return (classes[opcode] & what) != 0;
     }
 
+    // What a frame can wait for that stands on the last two bytes of `bytecode`, which begins up to
+    // kMaxCacheUnits units before. Up to 3.12 cache words can look like an opcode: then it may be either.
+    struct Waiting {
+        bool in_call = false;       // of a kind that pushes a frame onto the data stack
+        bool in_generator = false;  // that it resumes
+    };
+    [[nodiscard]] Waiting waiting_for(std::span<const std::byte> bytecode) const;
+
     // The opcode of any family in which a frame waits. `bytecode` ends with the two bytes that the
     // instruction field points to and begins up to kMaxCacheUnits units before. Nothing when no call
     // stands there. Up to 3.12 cache words can look like an opcode: a hint, then, not a proof.

@@ -40,9 +40,7 @@ void PathProver::read_sites(const Walk& after, std::size_t count) {
     for (std::size_t i = 0; i < complete; ++i) {
         const auto bytes = std::span<const std::byte>(site_bytes_).subspan(i * kSiteBytes, kSiteBytes);
         const std::byte* at_instruction = bytes.data() + kSiteBefore;
-        const auto waits_on = opcodes_->waiting_opcode(bytes.first(kSiteBefore + 2));
-        sites_[i].is_call = waits_on.has_value();
-        sites_[i].resumes = waits_on && opcodes_->is(*waits_on, kResumesGenerator);
+        sites_[i].waiting = opcodes_->waiting_for(bytes.first(kSiteBefore + 2));
         const auto opcode = load<std::uint8_t>(at_instruction + opcodes_->opcode_offset, 0);
         if (opcodes_->is(opcode, kHasFunctionVersion)) {
             sites_[i].function_version = load<std::uint32_t>(at_instruction + opcodes_->function_version_offset, 0);
@@ -57,7 +55,7 @@ bool PathProver::is_waiting(const RawFrame& before, const RawFrame& after, std::
     if (opcodes_ == nullptr || shape_.clears_popped_frames()) return true;
     // On 3.11 to 3.13 a frame looks suspended before its first instruction, too, and from its return
     // instruction until it is gone: only at a call it waits for the frame above it.
-    return sites_[depth].is_call && chain.steps[depth].instruction > 0;
+    return sites_[depth].is_call() && chain.steps[depth].instruction > 0;
 }
 
 // Whether the frame has begun and was not left yet, by its own state. Up to 3.10 a live one executes: a freed
@@ -69,15 +67,16 @@ bool PathProver::is_live(const RawFrame& frame, std::size_t depth, const StackBu
     if (!shape_.on_data_stack() || !shape_.is_suspended(frame)) return shape_.is_suspended(frame) != shape_.on_data_stack();
     const auto instruction = codes_.instruction_index(chain.steps[depth].code, frame.instruction);
     if (!instruction || *instruction <= 0) return false;
-    return shape_.clears_popped_frames() || (frame.instruction == site && sites_[depth].is_call);
+    return shape_.clears_popped_frames() || (frame.instruction == site && sites_[depth].is_call());
 }
 
 // What the instruction of the caller at `depth` says of the frame above it. While it waits for a generator,
 // the rest of an earlier callee stands where its next one would.
 bool PathProver::can_stand_above(const RawFrame& callee, std::size_t depth) const {
     if (opcodes_ == nullptr) return true;
-    const Site& site = sites_[depth];
-    return site.resumes == (callee.of_generator && !callee.through_c);
+    const Opcodes::Waiting& waiting = sites_[depth].waiting;
+    if (callee.through_c) return waiting.in_call || !waiting.in_generator;
+    return callee.of_generator ? waiting.in_generator : waiting.in_call;
 }
 
 // Frames of the data stack stand one behind the other, each as long as its code says.
@@ -99,7 +98,7 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
     const std::uint64_t words = codes_.entry(step.code).frame_words;
     if (words == 0 || caller.of_generator) return;
     const auto callee = reader.frame_before(caller.address + 8 * words, caller.address);
-    if (!callee || callee->through_c || sites_[depth].resumes) return;
+    if (!callee || callee->through_c || !sites_[depth].waiting.in_call) return;
     const CodeIndex code = codes_.find(callee->code);
     if (code == kNoCode) return;
     // What is left of an earlier callee stands there, too, while the caller waits for a generator: it has been

@@ -38,8 +38,9 @@ public:
 
 private:
     struct Site {  // what the bytecode says at a caller's instruction
-        bool is_call = false;    // of a kind that pushes a Python frame without going through C
-        bool resumes = false;  // ... of a generator
+        Opcodes::Waiting waiting;
+        // Whether it can push or resume a Python frame without going through C.
+        [[nodiscard]] bool is_call() const { return waiting.in_call || waiting.in_generator; }
         std::uint32_t function_version = 0;  // that the inline cache of a call names, 3.12 on
     };
     void read_sites(const Walk& after, std::size_t count);
