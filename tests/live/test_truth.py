@@ -245,8 +245,8 @@ def test_gil_waiters(python, tmp_path):
         assert 0.8 * everyone.stats["ticks"] <= busy[name] <= everyone.stats["ticks"], name
     a_tick = running.profile.total / running.stats["ticks"]
     if python.has_gil:
-        # One runs; at a hand-over two are on a processor or none is.
-        assert 0.6 <= a_tick <= 1.6
+        # One runs; at a hand-over, and while others want the processors, more are ready to run.
+        assert 0.6 <= a_tick <= 2.5
     else:
         assert a_tick > 2.5
 
