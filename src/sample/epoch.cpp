@@ -25,7 +25,8 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
                 std::chrono::nanoseconds when) {
     if (!pending_.empty()) {
         SampleRecord& last = pending_.back().record;
-        if (last.thread == thread && last.stack == stack) {
+        // Two moments of periods that follow each other lie at most two periods apart.
+        if (last.thread == thread && last.stack == stack && when - last.when <= 2 * weight) {
             ++last.samples;
             last.weight += weight;
             last.when = when;
@@ -37,8 +38,8 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
 
 bool Epoch::is_due(std::chrono::nanoseconds now) const {
     if (pending_.size() >= kMaxPending) return true;
-    if (wanted_ticks_ < kLongestTicks) return ticks_ >= wanted_ticks_;
-    return ticks_ >= kLongestTicks && now - began_ >= kLongest;
+    if (ticks_ > 0 && now - began_ >= kLongest) return true;
+    return wanted_ticks_ < kLongestTicks && ticks_ >= wanted_ticks_;
 }
 
 bool Epoch::went_through(PathId path, const std::vector<std::uint32_t>& identities) const {

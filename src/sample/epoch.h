@@ -4,7 +4,8 @@
 // short run of samples; at its end the stamps of all code objects used in it are compared with the
 // target once more. What held is committed; a sample through code that changed meanwhile keeps its
 // weight under [unproved] and loses its names. After a change, epochs are one tick long, and double
-// while all is well: a target that makes and drops code all the time is checked at every sample.
+// while all is well: a target that makes and drops code all the time is checked at every sample. None is
+// longer than 50 ms, since what still waits when the target ends can't be checked any more.
 #pragma once
 
 #include <pyprof/profile.h>
@@ -17,7 +18,7 @@
 
 namespace pyprof {
 
-// One run of equal samples of a thread.
+// One run of equal samples of a thread, without a hole.
 struct SampleRecord {
     StackId stack{};
     ThreadIndex thread = 0;

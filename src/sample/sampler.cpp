@@ -118,7 +118,8 @@ void Sampler::refresh_threads() {
         const auto known = std::find_if(threads_.begin(), threads_.end(), [&](const std::unique_ptr<Thread>& candidate) {
             return candidate && candidate->state.address == state.address &&
                    candidate->state.pthread == state.pthread &&
-                   candidate->state.native_thread_id == state.native_thread_id && candidate->triage.tid() != 0;
+                   candidate->state.native_thread_id == state.native_thread_id && candidate->triage.tid() != 0 &&
+                   candidate->seen != ThreadTriage::State::kGone;  // up to 3.10 a successor differs by nothing else
         });
         if (known != threads_.end()) {
             threads.push_back(std::move(*known));
@@ -166,7 +167,7 @@ bool Sampler::wants(const Thread& thread) const {
         case WhichThreads::kAll:
         case WhichThreads::kGilHolder:
             return thread.seen == State::kRunning || thread.seen == State::kBlocked ||
-                   (thread.seen == State::kStillBlocked && !thread.has_last);
+                   (thread.seen == State::kStillBlocked && !thread.has_last && !thread.has_nothing);
     }
     return false;
 }
@@ -402,14 +403,18 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
     const auto filled = std::span(filled_).subspan(thread.first_range, thread.range_count);
     const ThreadReader::Status status = thread.reader.take(memory_, filled);
     thread.has_last = false;
+    thread.has_nothing = false;
     if (status == ThreadReader::Status::kGone) {
         must_refresh_ = true;
         ++figures_.refused;
         return;
     }
     thread.holds_gil = holds_gil(thread);
-    if (status == ThreadReader::Status::kNoFrame) return;
-    if (options_.which == WhichThreads::kGilHolder && !thread.holds_gil) return;
+    if (status == ThreadReader::Status::kNoFrame ||
+        (options_.which == WhichThreads::kGilHolder && !thread.holds_gil)) {
+        thread.has_nothing = thread.seen == ThreadTriage::State::kBlocked;
+        return;
+    }
 
     if (thread.sandwich_samples > 0) --thread.sandwich_samples;
     const Sampled sampled = assess(thread);
@@ -476,7 +481,8 @@ void Sampler::end_epoch(nanoseconds now) {
             const auto value =
                 read_value<std::uint64_t>(memory_, interpreter.state.address + at(layout_.interpreter.code_object_generation));
             if (!value) known = nullptr;
-            generation += value.value_or(0);
+            // Of all interpreters together: one that ends must not hide what another has dropped.
+            generation = (generation ^ raw(interpreter.state.address) ^ value.value_or(0)) * 0x9E3779B97F4A7C15ULL;
         }
     }
     const Epoch::Result& result = epoch_.end(now, known);

@@ -81,6 +81,7 @@ private:
         StackId last_stack = kRootStack;  // of the last sample, for reuse while blocked
         PathId last_names = kRootPath;
         bool has_last = false;
+        bool has_nothing = false;  // was read since it blocked, and had nothing to show
         bool holds_gil = false;
         bool is_named = false;  // by the program, not by the kernel
         std::uint32_t sandwich_samples = 0;  // samples for which to copy twice

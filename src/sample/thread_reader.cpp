@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kSlackBytes = 1'024;
 constexpr std::uint64_t kMaxChunkBytes = 64U << 20;
 constexpr std::size_t kMaxChunks = 65'536;
+// Of the frames of one thread: what kMaxSteps of the usual size take.
+constexpr std::uint64_t kMaxCopyBytes = 64U << 20;
 // Each planned range costs 0.3 us of every sample, a missed frame 1.4 us of one.
 constexpr std::size_t kMaxSingleFrames = 24;
 constexpr std::size_t kMaxHeapFrames = 64;  // up to 3.10, where every frame stands alone
@@ -50,7 +52,8 @@ void ThreadReader::plan_regions() {
         const Chunk& chunk = chunks_[i];
         const std::uint64_t whole = distance(chunk.begin, chunk.end);
         const std::uint64_t used = i == 0 ? high_water_ + kSlackBytes : distance(chunk.begin, chunk.used);
-        add(chunk.begin, std::min(used, whole));
+        const std::uint64_t bytes = std::min(used, whole);
+        if (offset + bytes <= kMaxCopyBytes) add(chunk.begin, bytes);
     }
     for (const SingleFrame& single : single_frames_) add(single.address + shape_.begin(), shape_.bytes());
     if (after_.size() < offset) after_.resize(offset);
@@ -97,6 +100,16 @@ void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
                 break;
         }
     }
+}
+
+// What could not be read is gone, and would end the next read early, too.
+void ThreadReader::forget_unreadable() {
+    const std::size_t first_single = regions_.size() - single_frames_.size();
+    std::size_t i = first_single;
+    std::erase_if(single_frames_, [&](const SingleFrame&) { return !regions_[i++].in_after; });
+    const auto is_missing = [](const Region& region) { return !region.in_after; };
+    const auto chunks_end = regions_.begin() + static_cast<std::ptrdiff_t>(first_single);
+    if (std::any_of(regions_.begin(), chunks_end, is_missing)) chunks_.clear();
 }
 
 bool ThreadReader::is_same_thread() const {
@@ -188,7 +201,12 @@ const std::byte* ThreadReader::find_copy(Address address, bool before) {
 const std::byte* ThreadReader::find_extra(Address address) const {
     const Address begin = address + shape_.begin();
     const Address end = begin + shape_.bytes();
-    for (const Region& region : extra_regions_) {
+    if (const auto found = extra_frames_.find(raw(begin)); found != extra_frames_.end()) {
+        const Region& region = extra_regions_[found->second];
+        return region.in_after ? extra_.data() + region.offset : nullptr;
+    }
+    for (const std::size_t i : extra_chunks_) {
+        const Region& region = extra_regions_[i];
         if (region.in_after && raw(begin) >= raw(region.begin) && raw(end) <= raw(region.end)) {
             return extra_.data() + region.offset + distance(region.begin, begin);
         }
@@ -201,6 +219,7 @@ const std::byte* ThreadReader::read_missing(Memory& memory, Address address) {
     if (raw(address) < 4096) return nullptr;
     ++misses_;
     const Chunk* chunk = chunk_of(address);
+    if (extra_.size() > kMaxCopyBytes) return nullptr;
     if (chunk == nullptr) {
         read_remembered_chain(memory, address);
     } else {
@@ -211,6 +230,7 @@ const std::byte* ThreadReader::read_missing(Memory& memory, Address address) {
         region.offset = extra_.size();
         extra_.resize(extra_.size() + distance(region.begin, region.end));
         region.in_after = read_bytes(memory, region.begin, std::span(extra_).subspan(region.offset));
+        extra_chunks_.push_back(extra_regions_.size());
         extra_regions_.push_back(region);
     }
     return find_extra(address);
@@ -235,6 +255,7 @@ void ThreadReader::read_remembered_chain(Memory& memory, Address address) {
         region.end = region.begin + shape_.bytes();
         region.offset = extra_.size();
         extra_.resize(extra_.size() + shape_.bytes());
+        extra_frames_[raw(region.begin)] = extra_regions_.size();
         extra_regions_.push_back(region);
     }
     std::vector<ReadRange> ranges;
@@ -264,7 +285,10 @@ ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uin
     ++sample_;
     note_filled(filled);
     extra_regions_.clear();
+    extra_chunks_.clear();
+    if (!extra_frames_.empty()) extra_frames_.clear();
     extra_.clear();
+    forget_unreadable();
     if (!is_same_thread()) return Status::kGone;
     if (has(layout_.thread.datastack_chunk)) follow_chunks(memory);
 

@@ -14,6 +14,8 @@
 
 #include "python/frames.h"
 
+#include <tsl/robin_map.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -89,6 +91,7 @@ private:
 
     void plan_regions();
     void note_filled(std::span<const std::uint8_t> filled);
+    void forget_unreadable();
     [[nodiscard]] bool is_same_thread() const;
     Address find_leaf(Memory& memory);
     void follow_chunks(Memory& memory);
@@ -122,6 +125,8 @@ private:
     bool sandwich_ = false;
 
     std::vector<Region> extra_regions_;  // read directly for this sample
+    std::vector<std::size_t> extra_chunks_;                    // of them: parts of a chunk
+    tsl::robin_map<std::uint64_t, std::size_t> extra_frames_;  // ... single frames, by their begin
     std::vector<std::byte> extra_;
     std::vector<SingleFrame> single_frames_;
     std::uint64_t high_water_ = 0;    // bytes of the current chunk that recent samples used

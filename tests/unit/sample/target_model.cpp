@@ -14,19 +14,17 @@ constexpr std::uint64_t kCFrame = 1024;  // bytes of C stack for each eval loop
 constexpr int kMostCalls = 4;       // of one frame
 constexpr std::size_t kChunks = 8;
 
-// From `opcode.opmap` of each interpreter; CALL_PY_EXACT_ARGS of 3.11 and 3.12 from Include/internal/pycore_opcode.h.
-struct Numbers {
-    int call, python_call, leave, yield, loop, cache_units;
-};
-constexpr Numbers kNumbers[] = {{171, 23, 83, 86, 93, 4},
-                                {171, 23, 83, 150, 65, 3},
-                                {53, 177, 36, 118, 187, 3},
-                                {52, 161, 35, 120, 171, 3},
-                                {50, 164, 33, 119, 174, 3}};
+constexpr OpcodeNumbers kNumbers[] = {{171, 23, 83, 86, 93, 4},
+                                      {171, 23, 83, 150, 65, 3},
+                                      {53, 177, 36, 118, 187, 3},
+                                      {52, 161, 35, 120, 171, 3},
+                                      {50, 164, 33, 119, 174, 3}};
 
 std::uint64_t as_word(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
 }  // namespace
+
+const OpcodeNumbers& opcode_numbers(int minor) { return kNumbers[minor - 11]; }
 
 TargetModel::TargetModel(FakePython& python, const ModelOptions& options, std::uint64_t seed)
     : python_(python), builder_(python.builder), layout_(builder_.layout()), options_(options), random_(seed) {
@@ -34,7 +32,7 @@ TargetModel::TargetModel(FakePython& python, const ModelOptions& options, std::u
     has_cframes_ = layout_.frame_root == FrameRoot::kThreadCframe;
     has_shims_ = has(layout_.frame.owner_cstack) || has(layout_.frame.owner_interpreter);
     if (has_data_stack_) {
-        const Numbers& numbers = kNumbers[layout_.version.minor - 11];
+        const OpcodeNumbers& numbers = opcode_numbers(layout_.version.minor);
         call_opcode_ = numbers.call;
         python_call_opcode_ = numbers.python_call;
         return_opcode_ = numbers.leave;

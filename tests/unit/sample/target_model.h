@@ -22,6 +22,14 @@
 
 namespace pyprof::test {
 
+// From `opcode.opmap` of each interpreter; those that are specialised, of 3.11 and 3.12, from
+// Include/internal/pycore_opcode.h. `loop` is FOR_ITER, of a generator from 3.12 on FOR_ITER_GEN.
+struct OpcodeNumbers {
+    int call, python_call, leave, yield, loop;
+    int cache_units;  // behind a call; a loop has one
+};
+const OpcodeNumbers& opcode_numbers(int minor);
+
 struct ModelOptions {
     int functions = 6;
     int colours = 3;     // what the outermost call was made with: it alone decides who calls whom

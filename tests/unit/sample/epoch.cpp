@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples wait for their names: what is committed, what loses its names, and how long an epoch takes.
+#include "sample/epoch.h"
+
+#include "fixture.h"
+
+using namespace pyprof;
+using namespace pyprof::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct EpochFixture : Fixture {
+    explicit EpochFixture(const Layout& layout) : Fixture(layout), epoch(codes, stacks, stack_builder) {}
+
+    // A sample of this stack, root first.
+    void sample(const std::vector<Address>& root_first, std::chrono::nanoseconds when, ThreadIndex thread = 0) {
+        StackBuilder::Chain chain;
+        REQUIRE(stack_builder.build(walk(root_first), chain) != StackBuilder::Built::kTorn);
+        epoch.mark_used(chain);
+        epoch.add(thread, stack_builder.stack_of(chain), stack_builder.path_of(chain), 10ms, when);
+    }
+    std::vector<SampleRecord> end(const std::uint64_t* generation = nullptr) {
+        const auto records = epoch.end(now, generation).records;
+        codes.reuse_retired();
+        return records;
+    }
+    // The code is freed and becomes another at the same address.
+    void replace(Address code_address, const std::string& name) {
+        const std::uint64_t text = raw(builder.str(std::u32string(name.begin(), name.end())));
+        builder.put_field(code_address, layout().code.name, text);
+        builder.put_field(code_address, layout().code.qualname, text);
+    }
+
+    Epoch epoch;
+    std::chrono::nanoseconds now = 1s;
+};
+
+}  // namespace
+
+TEST_CASE("epoch: samples whose code stays are committed as they are") {
+    for_each_layout([](const KnownLayout& known) {
+        EpochFixture fixture(known.layout);
+        const Address main = fixture.code("main");
+        const Address leaf = fixture.code("leaf");
+        fixture.sample({main, leaf}, 10ms);
+        fixture.sample({main}, 20ms);
+        const auto records = fixture.end();
+        REQUIRE(records.size() == 2);
+        CHECK(fixture.text(records[0].stack) == "main;leaf");
+        CHECK(fixture.text(records[1].stack) == "main");
+        CHECK(records[0].weight == 10ms);
+    });
+}
+
+TEST_CASE("epoch: a sample through code that changed keeps its weight and loses its names") {
+    for_each_layout([](const KnownLayout& known) {
+        EpochFixture fixture(known.layout);
+        const Address main = fixture.code("main");
+        const Address caller = fixture.code("caller");
+        const Address leaf = fixture.code("leaf");
+        fixture.sample({main, leaf}, 10ms);
+        fixture.sample({main, caller, leaf}, 20ms);
+        fixture.sample({main}, 30ms);
+        fixture.replace(caller, "other");
+        const Epoch::Result& result = fixture.epoch.end(fixture.now, nullptr);
+        REQUIRE(result.records.size() == 3);
+        CHECK(fixture.text(result.records[0].stack) == "main;leaf");
+        CHECK(fixture.text(result.records[1].stack) == "[unproved]");
+        CHECK(fixture.text(result.records[2].stack) == "main");
+        CHECK(result.demoted == 1);
+        CHECK(result.has_stale);
+        CHECK(result.records[1].weight == 10ms);
+    });
+}
+
+TEST_CASE("epoch: after a change the new name is the one that is shown") {
+    for_each_layout([](const KnownLayout& known) {
+        EpochFixture fixture(known.layout);
+        const Address main = fixture.code("main");
+        const Address leaf = fixture.code("leaf");
+        fixture.sample({main, leaf}, 10ms);
+        fixture.replace(leaf, "other");
+        CHECK(fixture.text(fixture.end()[0].stack) == "[unproved]");
+        fixture.sample({main, leaf}, 20ms);
+        const auto records = fixture.end();
+        REQUIRE(records.size() == 1);
+        CHECK(fixture.text(records[0].stack) == "main;other");
+    });
+}
+
+TEST_CASE("epoch: code that can't be read any more is not vouched for") {
+    for_each_layout([](const KnownLayout& known) {
+        EpochFixture fixture(known.layout);
+        const Address main = fixture.code("main");
+        fixture.sample({main}, 10ms);
+        fixture.memory.end_process();
+        const auto records = fixture.end();
+        REQUIRE(records.size() == 1);
+        CHECK(fixture.text(records[0].stack) == "[unproved]");
+    });
+}
+
+TEST_CASE("epoch: an unchanged generation vouches for what was checked under it, and costs no read") {
+    for_each_layout([](const KnownLayout& known) {
+        if (!has(known.layout.interpreter.code_object_generation)) return;
+        EpochFixture fixture(known.layout);
+        const Address main = fixture.code("main");
+        const Address leaf = fixture.code("leaf");
+        std::uint64_t generation = 7;
+        fixture.sample({main}, 10ms);
+        (void)fixture.end(&generation);
+        fixture.memory.reset_counts();
+        fixture.sample({main}, 20ms);
+        CHECK(fixture.text(fixture.end(&generation)[0].stack) == "main");
+        CHECK(fixture.memory.reads() == 0);
+        fixture.sample({main, leaf}, 30ms);  // the leaf is new: it is checked
+        fixture.replace(leaf, "other");
+        CHECK(fixture.text(fixture.end(&generation)[0].stack) == "[unproved]");
+        fixture.sample({main}, 40ms);
+        fixture.replace(main, "other");  // some code was freed: everything is checked
+        ++generation;
+        CHECK(fixture.text(fixture.end(&generation)[0].stack) == "[unproved]");
+    });
+}
+
+TEST_CASE("epoch: equal samples of one thread are one record, as long as nothing lies between them") {
+    EpochFixture fixture(known_layouts(PYPROF_TEST_DIR).front().layout);
+    const Address main = fixture.code("main");
+    fixture.sample({main}, 10ms);
+    fixture.sample({main}, 22ms);  // jitter
+    fixture.sample({main}, 28ms);
+    fixture.sample({main}, 100ms);  // it slept
+    fixture.sample({main}, 110ms, 1);
+    fixture.sample({main}, 110ms);
+    const auto records = fixture.end();
+    REQUIRE(records.size() == 4);
+    CHECK(records[0].samples == 3);
+    CHECK(records[0].weight == 30ms);
+    CHECK(records[0].when == 28ms);
+    CHECK(records[1].samples == 1);
+    CHECK(records[1].when == 100ms);
+    CHECK(records[2].thread == 1);
+}
+
+TEST_CASE("epoch: short at first and after a change, longer while all is well, never beyond 50 ms") {
+    EpochFixture fixture(known_layouts(PYPROF_TEST_DIR).front().layout);
+    const Address main = fixture.code("main");
+    const auto ticks_of_an_epoch = [&](std::chrono::nanoseconds period) {
+        int ticks = 0;
+        do {
+            fixture.now += period;
+            fixture.sample({main}, fixture.now);
+            fixture.epoch.tick();
+            ++ticks;
+        } while (!fixture.epoch.is_due(fixture.now));
+        (void)fixture.end();
+        return ticks;
+    };
+    (void)ticks_of_an_epoch(1us);
+    CHECK(ticks_of_an_epoch(1us) == 2);
+    CHECK(ticks_of_an_epoch(1us) == 4);
+    CHECK(ticks_of_an_epoch(1us) == 8);
+    CHECK(ticks_of_an_epoch(1us) == 16);
+    CHECK(ticks_of_an_epoch(100us) == 500);
+    CHECK(ticks_of_an_epoch(10ms) == 5);
+    CHECK(ticks_of_an_epoch(1s) == 1);
+    fixture.sample({main}, fixture.now);
+    fixture.replace(main, "other");
+    (void)fixture.end();
+    CHECK(ticks_of_an_epoch(1us) == 1);
+    CHECK(ticks_of_an_epoch(1us) == 2);
+}
+
+TEST_CASE("epoch: samples that wait are bounded") {
+    EpochFixture fixture(known_layouts(PYPROF_TEST_DIR).front().layout);
+    const Address main = fixture.code("main");
+    for (int i = 0; i < 40; ++i) {
+        fixture.epoch.tick();
+        (void)fixture.end();
+    }
+    std::size_t waiting = 0;
+    while (!fixture.epoch.is_due(fixture.now)) {
+        fixture.sample({main}, fixture.now, static_cast<ThreadIndex>(waiting % 2));
+        REQUIRE(++waiting <= 1U << 14U);
+    }
+    CHECK(waiting > 1'000);
+}

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sampler over a made-up process: which threads it takes, what it reuses, what it counts, and that what
+// happens to one thread costs no other its sample.
+#include "sample/sampler.h"
+
+#include "fixture.h"
+#include "support/fake_target.h"
+#include "target_model.h"
+
+#include <map>
+#include <memory>
+
+using namespace pyprof;
+using namespace pyprof::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Seen final : Sampler::Sink {
+    void add_thread(const ProfiledThread& thread) override { threads.push_back(thread); }
+    void name_thread(ThreadIndex thread, const std::string& name) override { threads.at(thread).name = name; }
+    void add_sample(const SampleRecord& record) override { records.push_back(record); }
+    std::vector<ProfiledThread> threads;
+    std::vector<SampleRecord> records;
+};
+
+using Sums = std::map<std::pair<std::uint64_t, std::string>, std::uint32_t>;  // by thread and stack
+
+// A process with a few threads, each below frames of its own.
+struct Sampling {
+    explicit Sampling(const KnownLayout& known) : python(known, PYPROF_TEST_DIR) {}
+
+    ProcessBuilder& builder() { return python.builder; }
+    [[nodiscard]] bool on_data_stack() const { return python.layout().frame_root != FrameRoot::kThreadFrame; }
+    Address code(const std::string& name) {
+        Address& known = codes[name];
+        if (known != kNullAddress) return known;
+        ObjectBuilder::CodeSpec spec;
+        spec.name = std::u32string(name.begin(), name.end());
+        spec.bytecode = std::vector<std::byte>(80);
+        if (on_data_stack()) {  // whoever stands at unit 8 waits in a call
+            const OpcodeNumbers& numbers = opcode_numbers(python.layout().version.minor);
+            const bool behind = python.layout().instruction_kind == InstructionKind::kPreviousInstruction;
+            const auto at_unit = static_cast<std::size_t>(8 - (behind ? numbers.cache_units : 0));
+            spec.bytecode[at_unit * 2] = static_cast<std::byte>(numbers.call);
+        }
+        return known = builder().code(spec);
+    }
+    // main -> NAME, the leaf executing; on a stack of its own.
+    struct Frames {
+        ProcessBuilder::DataStack stack;
+        Address root{};
+        Address leaf{};
+    };
+    Frames frames(const std::string& leaf_name) {
+        Frames made;
+        if (on_data_stack()) {
+            made.stack = builder().data_stack();
+            made.stack.top = made.stack.top + 8;
+        }
+        const Layout::Frame& fields = python.layout().frame;
+        ProcessBuilder::FrameSpec spec;
+        spec.code = code("main");
+        spec.index = 8;
+        spec.is_entry = true;
+        spec.stack = has(fields.stackpointer) ? 0x7f1000000000 : 1;
+        if (has(fields.owner_cstack) || has(fields.owner_interpreter)) spec.back = builder().shim(kNullAddress);
+        made.root = builder().any_frame(made.stack, spec);
+        ProcessBuilder::FrameSpec leaf;
+        leaf.code = code(leaf_name);
+        leaf.index = 8;
+        leaf.back = made.root;
+        leaf.stack = has(fields.stackpointer) ? 0 : -1;
+        made.leaf = builder().any_frame(made.stack, leaf);
+        return made;
+    }
+    Address add_thread(pid_t tid, const std::string& leaf_name, bool holds_gil = false) {
+        const Frames made = frames(leaf_name);
+        return python.add_thread({tid, made.leaf, made.stack, holds_gil});
+    }
+    void start(WhichThreads which = WhichThreads::kRunning, double rate_hz = 1'000) {
+        auto attached = PythonProcess::attach(python.target);
+        REQUIRE(attached);
+        process = std::make_unique<PythonProcess>(std::move(*attached));
+        SamplerOptions options;
+        options.which = which;
+        options.rate_hz = rate_hz;
+        sampler = std::make_unique<Sampler>(python.target, *process, stacks, options, seen);
+    }
+    Sampler::Outcome tick() { return sampler->tick(now += 1ms, 1ms); }
+    void ticks(int count) {
+        for (int i = 0; i < count; ++i) REQUIRE(tick() == Sampler::Outcome::kOk);
+    }
+    // What was committed: samples by thread number and names, root first.
+    Sums result() {
+        sampler->finish(now);
+        Sums sums;
+        for (const SampleRecord& record : seen.records) {
+            std::string text;
+            for (StackId stack = record.stack; stack != kRootStack; stack = stacks.node(stack).parent) {
+                const std::string name(stacks.string(stacks.frame(stacks.node(stack).frame).name));
+                text = text.empty() ? name : name + ";" + text;
+            }
+            sums[{seen.threads.at(record.thread).native_id, text}] += record.samples;
+        }
+        return sums;
+    }
+
+    FakePython python;
+    std::map<std::string, Address> codes;
+    StackTable stacks;
+    Seen seen;
+    std::unique_ptr<PythonProcess> process;
+    std::unique_ptr<Sampler> sampler;
+    std::chrono::nanoseconds now = 10s;
+};
+
+}  // namespace
+
+TEST_CASE("sampler: by default threads that run are sampled, and no others") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "busy");
+        (void)s.add_thread(101, "asleep");
+        s.python.target.block(101);
+        s.start();
+        s.ticks(50);
+        CHECK(s.result() == Sums{{{100, "main;busy"}, 50}});
+        for (const SampleRecord& record : s.seen.records) CHECK(s.stacks.is_proved(s.stacks.node(record.stack).path));
+        CHECK(s.sampler->figures().samples == 50);
+        CHECK(s.sampler->figures().reused == 0);
+        CHECK(s.sampler->figures().refused == 0);
+        CHECK(s.sampler->figures().ticks == 50);
+    });
+}
+
+TEST_CASE("sampler: with sleepers, a blocked thread is read once and its stack reused") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "busy");
+        (void)s.add_thread(101, "asleep");
+        s.python.target.block(101);
+        s.start(WhichThreads::kAll);
+        s.ticks(50);
+        CHECK(s.result() == Sums{{{100, "main;busy"}, 50}, {{101, "main;asleep"}, 50}});
+        CHECK(s.sampler->figures().samples == 51);
+        CHECK(s.sampler->figures().reused == 49);
+    });
+}
+
+TEST_CASE("sampler: a thread that woke and sleeps again is read again") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        const Address thread = s.add_thread(100, "first");
+        s.python.target.block(100);
+        s.start(WhichThreads::kAll);
+        s.ticks(5);
+        s.builder().set_leaf(thread, s.frames("second").leaf);
+        s.python.target.wake(100);
+        s.python.target.block(100);
+        s.ticks(5);
+        CHECK(s.result() == Sums{{{100, "main;first"}, 5}, {{100, "main;second"}, 5}});
+    });
+}
+
+TEST_CASE("sampler: only the GIL's holder, and a blocked thread without it is not read again and again") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        if (known.layout.gil_kind == GilKind::kNone) return;
+        (void)s.add_thread(101, "waits");
+        (void)s.add_thread(102, "sleeps");
+        (void)s.add_thread(100, "holder", true);
+        s.python.target.block(102);
+        s.start(WhichThreads::kGilHolder);
+        s.ticks(20);
+        s.python.target.fake().reset_counts();
+        s.ticks(1);
+        const std::size_t ranges = s.python.target.fake().ranges();
+        s.python.target.block(101);
+        s.ticks(2);
+        s.python.target.fake().reset_counts();
+        s.ticks(1);
+        CHECK(s.python.target.fake().ranges() < ranges);
+        CHECK(s.result() == Sums{{{100, "main;holder"}, 24}});
+    });
+}
+
+TEST_CASE("sampler: one call a tick, however many threads") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        for (pid_t tid = 100; tid < 108; ++tid) (void)s.add_thread(tid, "f" + std::to_string(tid));
+        s.start();
+        s.ticks(60);
+        s.python.target.fake().reset_counts();
+        s.ticks(20);
+        // Twenty ticks, and what ends the epochs.
+        CHECK(s.python.target.fake().reads() <= 20 + 4);
+    });
+}
+
+TEST_CASE("sampler: a new thread is found at the tick after it began") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "main_work");
+        s.start();
+        s.ticks(10);
+        (void)s.add_thread(101, "new");
+        s.ticks(10);
+        const Sums result = s.result();
+        CHECK(result.at({100, "main;main_work"}) == 20);
+        CHECK(result.at({101, "main;new"}) >= 9);
+        CHECK(s.seen.threads.size() == 2);
+    });
+}
+
+TEST_CASE("sampler: a thread that ends is forgotten, and spoils nothing") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "stays");
+        const Address ends = s.add_thread(101, "ends");
+        s.start();
+        s.ticks(10);
+        s.python.remove_thread(ends);
+        s.python.target.end_thread(101);
+        s.python.target.fake().unmap(ends, known.layout.thread.size);
+        s.ticks(10);
+        const Sums result = s.result();
+        CHECK(result.at({100, "main;stays"}) == 20);
+        CHECK(result.at({101, "main;ends"}) == 10);
+        CHECK(s.python.target.forgotten() == std::vector<pid_t>{101});
+    });
+}
+
+TEST_CASE("sampler: a thread state that becomes another's is refused, counted, and found anew") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "stays");
+        const Address thread = s.add_thread(101, "changes");
+        s.start();
+        s.ticks(5);
+        s.builder().put_field(thread, known.layout.thread.thread_id, 0x123450);
+        s.ticks(5);
+        CHECK(s.sampler->figures().refused >= 1);
+        CHECK(s.result().at({100, "main;stays"}) == 10);
+    });
+}
+
+// Freed thread states and pthread structures come back at once; up to 3.10 nothing else tells the threads apart.
+TEST_CASE("sampler: a thread at the place of one that ended is a thread of its own") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "stays");
+        const Address thread = s.add_thread(101, "work");
+        s.start();
+        s.ticks(5);
+        s.python.target.end_thread(101);
+        s.python.target.thread(102);
+        s.python.set_tid(thread, 102);
+        s.ticks(10);
+        const Sums result = s.result();
+        CHECK(result.at({100, "main;stays"}) == 15);
+        CHECK(result.at({101, "main;work"}) == 5);
+        REQUIRE(result.count({102, "main;work"}) == 1);
+        CHECK(result.at({102, "main;work"}) >= 9);
+    });
+}
+
+TEST_CASE("sampler: a freed generator frame costs no other thread its sample") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        if (!s.on_data_stack()) return;
+        (void)s.add_thread(100, "first");
+        const Sampling::Frames made = s.frames("unused");
+        ProcessBuilder::FrameSpec spec;
+        spec.code = s.code("gen");
+        spec.index = 8;
+        spec.back = made.root;
+        spec.stack = has(known.layout.frame.stackpointer) ? 0 : -1;
+        const auto generator = s.builder().generator(spec);
+        const Address thread = s.python.add_thread({101, generator.frame, made.stack});
+        (void)s.add_thread(102, "last");
+        s.start();
+        s.ticks(5);
+        s.python.target.fake().unmap(generator.object, known.layout.frame.size + 256);
+        s.builder().set_leaf(thread, made.root);
+        s.ticks(5);
+        const Sums result = s.result();
+        CHECK(result.at({100, "main;first"}) == 10);
+        CHECK(result.at({102, "main;last"}) == 10);
+        CHECK(result.at({101, "main;gen"}) == 5);
+    });
+}
+
+TEST_CASE("sampler: garbage collection is a marker above the frame that set it off") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        if (known.layout.free_threaded) return;
+        (void)s.add_thread(101, "other");
+        (void)s.add_thread(100, "collects", true);
+        s.start();
+        s.ticks(5);
+        s.builder().put_field(s.python.runtime, known.layout.runtime.gc_collecting, 1, 4);
+        s.builder().put_field(s.python.interpreter, known.layout.interpreter.gc_collecting, 1, 4);
+        s.ticks(5);
+        const Sums result = s.result();
+        CHECK(result.at({100, "main;collects"}) == 5);
+        CHECK(result.at({100, "main;collects;[gc]"}) == 5);
+        CHECK(result.at({101, "main;other"}) == 10);
+    });
+}
+
+TEST_CASE("sampler: a thread without frames gives no sample, and a blocked one is not read again") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "busy");
+        (void)s.python.add_thread({101, kNullAddress, {}});
+        s.python.target.block(101);
+        s.start(WhichThreads::kAll);
+        s.ticks(10);
+        CHECK(s.result() == Sums{{{100, "main;busy"}, 10}});
+        CHECK(s.sampler->figures().refused == 0);
+    });
+}
+
+TEST_CASE("sampler: what is torn is kept by its leaf and counted as truncated") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        const Sampling::Frames made = s.frames("leaf");
+        (void)s.python.add_thread({100, made.leaf, made.stack});
+        s.builder().put_field(made.leaf, known.layout.frame.back, 0x600000000000);  // its caller is nowhere
+        s.start();
+        s.ticks(4);
+        const Sums result = s.result();
+        std::uint32_t sum = 0;
+        for (const auto& [key, samples] : result) {
+            CHECK(key.second.rfind("[unproved]", 0) == 0);
+            sum += samples;
+        }
+        CHECK(sum == 4);
+        CHECK(s.sampler->figures().truncated == 4);
+        CHECK(s.sampler->figures().samples == 4);
+    });
+}
+
+TEST_CASE("sampler: the end of the target ends the sampling") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "busy");
+        s.start();
+        s.ticks(3);
+        s.python.target.end();
+        s.python.target.end_thread(100);
+        s.python.target.fake().end_process();
+        Sampler::Outcome outcome = Sampler::Outcome::kOk;
+        for (int i = 0; i < 3 && outcome == Sampler::Outcome::kOk; ++i) outcome = s.tick();
+        CHECK(outcome == Sampler::Outcome::kTargetEnded);
+        (void)s.result();
+    });
+}
+
+TEST_CASE("sampler: one interpreter that can't be read does not spoil the other") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "busy");
+        const Address broken = s.builder().interpreter(7);
+        s.builder().put_field(broken, known.layout.interpreter.threads_head, 0x600000000000);
+        s.builder().put_field(broken, known.layout.interpreter.next, raw(s.python.interpreter));
+        s.builder().put_field(s.python.runtime, known.layout.runtime.interpreters_head, raw(broken));
+        s.start();
+        s.ticks(10);
+        CHECK(s.result() == Sums{{{100, "main;busy"}, 10}});
+        CHECK(s.sampler->figures().errors >= 1);
+    });
+}
+
+TEST_CASE("sampler: weights are those of the ticks") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "busy");
+        s.start();
+        (void)s.sampler->tick(s.now += 1ms, 1ms);
+        (void)s.sampler->tick(s.now += 5ms, 5ms);  // four were late
+        s.sampler->finish(s.now);
+        std::chrono::nanoseconds sum{0};
+        for (const SampleRecord& record : s.seen.records) sum += record.weight;
+        CHECK(sum == 6ms);
+    });
+}
+
+TEST_CASE("sampler: any read may fail, and no stack is shown that is not there") {
+    for_each_layout([](const KnownLayout& known) {
+        for (std::size_t bad = 1; bad <= 60; ++bad) {
+            Sampling s(known);
+            (void)s.add_thread(100, "a");
+            (void)s.add_thread(101, "b");
+            s.start(WhichThreads::kAll);
+            s.python.target.fake().fail_at(bad);
+            for (int i = 0; i < 6; ++i) (void)s.tick();
+            for (const auto& [key, samples] : s.result()) {
+                INFO("read " << bad << ", thread " << key.first << ": " << key.second);
+                const std::string leaf = key.first == 101 ? "b" : "a";
+                const bool is_real = key.second == "main;" + leaf || key.second.rfind("[unproved]", 0) == 0;
+                CHECK((is_real || key.first == 0));
+                CHECK(samples > 0);
+            }
+        }
+    });
+}
+
+TEST_CASE("sampler: once warm, nothing is read of code that is known") {
+    for_each_layout([](const KnownLayout& known) {
+        if (!has(known.layout.interpreter.code_object_generation)) return;
+        Sampling s(known);
+        (void)s.add_thread(100, "busy");
+        s.start();
+        s.ticks(100);
+        s.python.target.fake().reset_counts();
+        s.ticks(200);
+        // One call a tick; four ends of an epoch, each with one look at the generation (and names).
+        CHECK(s.python.target.fake().reads() <= 200 + 16);
+    });
+}

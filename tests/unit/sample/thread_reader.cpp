@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The read plan of one thread: how many calls a sample takes, what joins the plan and what leaves it.
+#include "reading.h"
+
+using namespace pyprof;
+using namespace pyprof::test;
+
+TEST_CASE("thread reader: a still stack takes one call a sample once it is known") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        const Address leaf = reading.push_many(reading.root(), 29);
+        for (int i = 0; i < 3; ++i) {
+            CHECK(reading.sample(leaf) == Status::kOk);
+            reading.check_whole(30);
+        }
+        const std::uint64_t misses = reading.reader->misses();
+        for (int i = 0; i < 200; ++i) {
+            CHECK(reading.sample(leaf, i % 2 == 0) == Status::kOk);
+            CHECK(reading.calls == 1);
+        }
+        CHECK(reading.reader->misses() == misses);
+        reading.check_whole(30);
+    });
+}
+
+TEST_CASE("thread reader: a stack that moves within its chunk takes one call a sample") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (!reading.shape.on_data_stack()) return;  // there each frame stands alone
+        std::vector<Address> frames{reading.root()};
+        while (frames.size() < 40) frames.push_back(reading.push(frames.back()));
+        for (int i = 0; i < 3; ++i) (void)reading.sample(frames.back());
+        std::size_t calls = 0;
+        for (std::size_t i = 0; i < 400; ++i) {
+            const std::size_t depth = 1 + (i * 7) % 40;
+            CHECK(reading.sample(frames[depth - 1]) == Status::kOk);
+            reading.check_whole(depth);
+            calls += reading.calls;
+        }
+        CHECK(calls <= 400 + 400 / 50);
+    });
+}
+
+TEST_CASE("thread reader: frames that stand alone are remembered, so that a moving stack takes few calls") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (reading.shape.on_data_stack()) return;
+        std::vector<Address> frames{reading.root()};
+        while (frames.size() < 30) frames.push_back(reading.push(frames.back()));
+        for (int i = 0; i < 3; ++i) (void)reading.sample(frames.back());
+        for (std::size_t i = 0; i < 100; ++i) {
+            const std::size_t depth = 20 + i % 10;
+            CHECK(reading.sample(frames[depth - 1]) == Status::kOk);
+            reading.check_whole(depth);
+            CHECK(reading.calls <= 2);
+        }
+    });
+}
+
+TEST_CASE("thread reader: deep stacks are read whole, in few calls") {
+    for_each_layout([](const KnownLayout& known) {
+        for (const std::size_t depth : {std::size_t{1'000}, std::size_t{10'000}}) {
+            Reading reading(known.layout, depth * 160 + 4'096);
+            const Address leaf = reading.push_many(reading.root(), depth - 1);
+            for (int i = 0; i < 3; ++i) (void)reading.sample(leaf);
+            CHECK(reading.sample(leaf) == Status::kOk);
+            reading.check_whole(depth);
+            CHECK(reading.calls <= (reading.shape.on_data_stack() ? 1 : 2 + depth / 900));
+        }
+    });
+}
+
+TEST_CASE("thread reader: a stack grows over several chunks and shrinks again") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout, 4'096);
+        if (!reading.shape.on_data_stack()) return;
+        std::vector<Address> frames{reading.root()};
+        const auto add = [&](int count) {
+            for (int i = 0; i < count; ++i) frames.push_back(reading.push(frames.back()));
+        };
+        const auto check = [&] {
+            CHECK(reading.sample(frames.back()) == Status::kOk);
+            reading.check_whole(frames.size());
+        };
+        add(9);
+        check();
+        std::vector<std::size_t> depths;
+        for (int chunk = 0; chunk < 5; ++chunk) {
+            depths.push_back(frames.size());
+            reading.open_chunk(4'096);
+            add(10);
+            check();
+            for (int i = 0; i < 3; ++i) check();
+            CHECK(reading.calls == 1);
+        }
+        while (!depths.empty()) {
+            reading.close_chunk();
+            frames.resize(depths.back());
+            depths.pop_back();
+            check();
+            for (int i = 0; i < 2; ++i) check();
+            CHECK(reading.calls == 1);
+        }
+    });
+}
+
+TEST_CASE("thread reader: another chunk at the address of a freed one is no trap") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout, 4'096);
+        if (!reading.shape.on_data_stack()) return;
+        const Address root = reading.root();
+        const Address first = reading.stack.chunk;
+        reading.open_chunk(2'048);
+        const Address leaf = reading.push_many(root, 5);
+        for (int i = 0; i < 3; ++i) (void)reading.sample(leaf);
+        reading.check_whole(6);
+        // It is freed, and a longer one comes back at the same place.
+        reading.builder.put_field(reading.stack.chunk, reading.layout().chunk.size, 64 * 1024);
+        reading.memory.map(reading.stack.chunk, 64 * 1024);
+        reading.builder.put_field(reading.stack.chunk, reading.layout().chunk.previous, raw(first));
+        reading.stack.top = reading.stack.chunk + 24;
+        const Address deeper = reading.push_many(root, 100);
+        CHECK(reading.sample(deeper) == Status::kOk);
+        reading.check_whole(101);
+    });
+}
+
+TEST_CASE("thread reader: a freed generator frame leaves the plan at once") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (!reading.shape.on_data_stack()) return;
+        const Address root = reading.root();
+        const Address generator = reading.generator(root);
+        const Address leaf = reading.push(generator);
+        for (int i = 0; i < 3; ++i) (void)reading.sample(leaf);
+        reading.check_whole(3);
+        const std::size_t planned = reading.planned;
+        reading.memory.unmap(generator, known.layout.frame.size);
+        CHECK(reading.sample(root) == Status::kOk);
+        reading.check_whole(1);
+        CHECK(reading.calls <= 2);  // the read ended early, and was resumed behind the bad range
+        CHECK(reading.sample(root) == Status::kOk);
+        CHECK(reading.calls == 1);
+        CHECK(reading.planned < planned);
+    });
+}
+
+TEST_CASE("thread reader: a generator's frame joins the plan, and leaves it when it is not needed any more") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (!reading.shape.on_data_stack()) return;
+        const Address root = reading.root();
+        (void)reading.sample(root);
+        (void)reading.sample(root);
+        const std::size_t plain = reading.planned;
+        const Address leaf = reading.push(reading.generator(root));
+        (void)reading.sample(leaf);
+        CHECK(reading.calls > 1);
+        (void)reading.sample(leaf);
+        CHECK(reading.calls == 1);
+        CHECK(reading.planned == plain + 1);
+        for (int i = 0; i < 70; ++i) (void)reading.sample(root);
+        CHECK(reading.planned == plain);
+    });
+}
+
+TEST_CASE("thread reader: the sandwich holds each frame before and after the pointer") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        const Address root = reading.root();
+        const Address leaf = reading.push(root);
+        for (int i = 0; i < 3; ++i) (void)reading.sample(leaf);
+        const Address g = reading.code("g");
+        bool passed_pointer = false;
+        reading.memory.before_range = [&](FakeMemory&, const ReadRange& range) {
+            if (raw(range.from) != raw(reading.thread)) return;
+            passed_pointer = true;
+            reading.builder.put_field(leaf, reading.layout().frame.code, raw(g));  // between the copies
+        };
+        CHECK(reading.sample(leaf, true) == Status::kOk);
+        reading.memory.before_range = nullptr;
+        CHECK(passed_pointer);
+        REQUIRE(reading.reader->walk().frames.size() == 2);
+        REQUIRE(reading.reader->walk_before().frames.size() == 2);
+        CHECK(reading.reader->walk().frames[0].code == g);
+        CHECK(reading.reader->walk_before().frames[0].code == reading.f);
+        const auto before = reading.reader->frame_before(leaf, root);
+        REQUIRE(before);
+        CHECK(before->code == reading.f);
+        CHECK_FALSE(reading.reader->frame_before(leaf, leaf));  // another caller than it has there
+        CHECK(reading.reader->frame_before(root, kNullAddress).has_value());
+        CHECK_FALSE(reading.reader->frame_before(root, leaf));
+    });
+}
+
+TEST_CASE("thread reader: a thread that is another's by now, or can't be read, is gone") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        const Address root = reading.root();
+        CHECK(reading.sample(root) == Status::kOk);
+        reading.builder.put_field(reading.thread, reading.layout().thread.thread_id, kPthread + 0x1000);
+        CHECK(reading.sample(root) == Status::kGone);
+        reading.builder.put_field(reading.thread, reading.layout().thread.thread_id, kPthread);
+        CHECK(reading.sample(root) == Status::kOk);
+        reading.builder.put_field(reading.thread, reading.layout().thread.interp, 0x1000);
+        CHECK(reading.sample(root) == Status::kGone);
+        reading.memory.unmap(reading.thread, known.layout.thread.size);
+        CHECK(reading.sample() == Status::kGone);
+    });
+}
+
+TEST_CASE("thread reader: a thread without a frame has none") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        CHECK(reading.sample(kNullAddress) == Status::kNoFrame);
+        CHECK(reading.reader->walk().frames.empty());
+        if (!has(known.layout.thread.base_frame)) return;
+        const Address base = *read_pointer(reading.memory, reading.thread + static_cast<std::uint64_t>(known.layout.thread.base_frame));
+        CHECK(reading.sample(base) == Status::kNoFrame);
+    });
+}
+
+TEST_CASE("thread reader: what looks like an entry frame on the data stack is the rest of others") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (!reading.has_shims()) return;
+        ProcessBuilder::FrameSpec spec;
+        spec.code = reading.builder.none();
+        spec.owner = has(known.layout.frame.owner_interpreter) ? known.layout.frame.owner_interpreter : known.layout.frame.owner_cstack;
+        const Address false_shim = reading.builder.push_frame(reading.stack, spec);
+        const Address leaf = reading.push(false_shim);
+        CHECK(reading.sample(leaf) == Status::kOk);
+        CHECK(reading.reader->walk().end == WalkEnd::kInvalid);
+    });
+}
+
+TEST_CASE("thread reader: hostile chunks are bounded in memory and time") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (!reading.shape.on_data_stack()) return;
+        const Layout::Chunk& chunk = reading.layout().chunk;
+        const Address root = reading.root();
+        for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{24}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+            reading.builder.put_field(reading.stack.chunk, chunk.size, size);
+            reading.reader = std::make_unique<ThreadReader>(reading.layout(), reading.shape, reading.thread);
+            reading.reader->set_identity(reading.interpreter, kPthread);
+            CHECK(reading.sample(root) == Status::kOk);
+            reading.check_whole(1);  // by its address, without the chunk
+        }
+        // A list of chunks that ends in itself, each of which claims to be full.
+        reading.builder.put_field(reading.stack.chunk, chunk.size, 16 * 1024);
+        reading.builder.put_field(reading.stack.chunk, chunk.top, ~std::uint64_t{0} >> 8);
+        reading.builder.put_field(reading.stack.chunk, chunk.previous, raw(reading.stack.chunk));
+        CHECK(reading.sample(root) == Status::kOk);
+        CHECK(reading.sample(root) == Status::kOk);
+    });
+}
