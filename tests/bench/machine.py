@@ -13,9 +13,14 @@ TARGET_CORE, PROFILER_CORE = CORES[0], CORES[-1]
 PRIORITY = 10
 
 
-def pinned(core):
-    """What to put before a command so that it runs on that core, and first when we are root."""
-    return [*(["chrt", "-r", str(PRIORITY)] if IS_ROOT else []), "taskset", "-c", str(core)]
+def pinned(core, threads=1):
+    """What to put before a command so that it runs on that core, and first when we are root.
+
+    Threads that compete for one core, or that must run to be stopped, would wait for each other's whole real-time
+    slices: a target of several threads gets the highest ordinary priority instead.
+    """
+    first = ["chrt", "-r", str(PRIORITY)] if threads == 1 else ["nice", "-n", "-20"]
+    return [*(first if IS_ROOT else []), "taskset", "-c", str(core)]
 
 
 def step_aside():

@@ -149,10 +149,9 @@ def median(values):
     return statistics.median(values)
 
 
-def spread(values):
-    """Half the distance between the extremes, in per cent of the median."""
-    middle = statistics.median(values)
-    return 100 * (max(values) - min(values)) / 2 / middle if middle else 0.0
+def half_range(values):
+    """How far apart several runs came out; nothing can be said of one."""
+    return (max(values) - min(values)) / 2 if len(values) > 1 else None
 
 
 def noisy(runs):

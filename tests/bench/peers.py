@@ -219,4 +219,5 @@ OTHERS = [Tachyon(), PySpy(), PySpy(nonblocking=True), Austin()]
 
 
 def available(python, profilers=None):
-    return [profiler for profiler in profilers or [*PYPROFS, *OTHERS] if profiler.supports(python)]
+    wanted = [*PYPROFS, *OTHERS] if profilers is None else profilers
+    return [profiler for profiler in wanted if profiler.supports(python)]

@@ -90,7 +90,7 @@ class Program:
 
     COUNTS = "COUNTS"
 
-    def __init__(self, python, name, *arguments, slots=1):
+    def __init__(self, python, name, *arguments, slots=1, threads=1):
         place = place_of(python)
         self.python = python
         self.slots = slots
@@ -100,7 +100,7 @@ class Program:
         self.counts_file = open(place.scratch + "/counts", "rb")
         self.memory = mmap.mmap(self.counts_file.fileno(), 0, prot=mmap.PROT_READ)
         self.process = subprocess.Popen(
-            [*machine.pinned(machine.TARGET_CORE), *python.command, path_of(python, name), *arguments],
+            [*machine.pinned(machine.TARGET_CORE, threads), *python.command, path_of(python, name), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/", preexec_fn=end_with_parent,
             env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"),
         )

@@ -100,7 +100,7 @@ def slowdown(python, settings):
     ]
     figures = []
     for name, command, slots, request, aim, profilers in cases:
-        with Program(python, *command, slots=slots) as program:
+        with Program(python, *command, slots=slots, threads=request.threads) as program:
             for profiler in profilers:
                 is_own = profiler in PYPROFS
                 try:
@@ -132,7 +132,7 @@ def cpu(python, settings):
                 values = [100 * run.cpu for run in runs]
                 middles[profiler.name] = measure.median(values)
                 figures.append(Figure("cpu", "%d Hz, %% of a core" % rate, python.name, profiler.name, middles[profiler.name],
-                                      aim if profiler in PYPROFS else "", error=(max(values) - min(values)) / 2,
+                                      aim if profiler in PYPROFS else "", error=measure.half_range(values),
                                       runs=len(runs), noisy=measure.noisy(runs)))
             for profiler in PYPROFS:
                 if "Tachyon" in middles and rate == 10_000:
@@ -202,7 +202,7 @@ def attach(python, settings):
                     values.append(1000 * (time.perf_counter() - began))
                 time.sleep(0.05)
             figures.append(Figure("attach", "%d libraries, exec to exit with one sample written, ms" % LIBRARIES, python.name,
-                                  profiler.name, measure.median(values), "<= 50", error=(max(values) - min(values)) / 2,
+                                  profiler.name, measure.median(values), "<= 50", error=measure.half_range(values),
                                   runs=len(values)))
     shutil.rmtree(directory)
     return figures

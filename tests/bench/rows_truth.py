@@ -30,7 +30,7 @@ def unproved_figures(python, oracle, runs):
         is_own = name.startswith("pyprof")
         share = [percent(c.unproved + c.refused, n) for c, n in zip(counts, looked)]
         figures.append(Figure("unproved", oracle.title + ", %", python.name, name, measure.median(share),
-                              oracle.unproved_aim if is_own else "", error=(max(share) - min(share)) / 2,
+                              oracle.unproved_aim if is_own else "", error=measure.half_range(share),
                               runs=len(found), noisy=measure.noisy(found)))
         if is_own:
             dropped = [percent(c.refused + c.stats["lost"], n) for c, n in zip(counts, looked)]
@@ -217,7 +217,7 @@ def truth(python, settings):
         note = "%d samples each" % measure.median(sizes)
         for name, found in ratios.items():
             figures.append(Figure("truth", title + ", distance over that of two truths", python.name, name, measure.median(found),
-                                  distance_aim, error=(max(found) - min(found)) / 2, runs=len(found), noisy=noisy[name], note=note))
+                                  distance_aim, error=measure.half_range(found), runs=len(found), noisy=noisy[name], note=note))
             figures.append(Figure("truth", title + ", worst leaf, standard errors", python.name, name,
                                   leaf_deviations(leaves[name], truths), leaf_aim))
     return figures

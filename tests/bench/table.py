@@ -91,7 +91,7 @@ def machine_text(machine, versions, conditions):
         machine["cores"], kind, machine["processor"], machine["memory_gib"], machine["kernel"], peers)]
     text.append("Target and profiler %s%s." % (
         "each had a core" if machine["own_cores"] else "shared the only core",
-        ", both under SCHED_RR" if machine["real_time"] else ""))
+        ", both under SCHED_RR (a target of several threads: nice -20)" if machine["real_time"] else ""))
     text.append(conditions)
     return " ".join(text)
 

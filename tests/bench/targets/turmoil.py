@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Churns what a profiler keeps about a target: code objects, threads and stacks are new all the time.
+"""Churns what a profiler keeps about a target: code objects, threads and stacks come and go all the time.
 
-Each round compiles a function of a new name, calls it from a new thread at a new depth, and lets all of it die.
-A stack with ephemeral_A over leaf_B never was. Usage: turmoil.py COUNTS
+Each round compiles two functions, calls them from a new thread and from the main one, at some depth, and lets all
+of it die. Their names come round again after GENERATIONS, so that the number of distinct stacks is bounded while
+every object is new. A stack with ephemeral_A over leaf_B never was. Usage: turmoil.py COUNTS
 """
 import gc
 import random
@@ -13,6 +14,8 @@ import common
 
 counts = common.open_counts(sys.argv[1])
 rng = random.Random(1)
+GENERATIONS = 50
+DEPTHS = (0, 10, 25, 40)
 SOURCE = """
 def leaf_%(k)d():
     s = 0
@@ -28,16 +31,19 @@ def down(depth, function):
 
 
 print("ready", flush=True)
-k = 0
+rounds = 0
 while True:
+    k = rounds % GENERATIONS
     names = {}
     exec(compile(SOURCE % {"k": k}, "turmoil_%d.py" % k, "exec"), names)
-    thread = threading.Thread(target=down, args=(rng.randrange(40), names["ephemeral_%d" % k]), name="round-%d" % k)
+    function = names["ephemeral_%d" % k]
+    thread = threading.Thread(target=down, args=(rng.choice(DEPTHS), function), name="round-%d" % k)
     thread.start()
-    down(rng.randrange(40), names["ephemeral_%d" % k])
+    down(rng.choice(DEPTHS), function)
     thread.join()
+    del function, thread
     names.clear()
-    if k % 50 == 0:
+    rounds += 1
+    if rounds % GENERATIONS == 0:
         gc.collect()
     counts[0] += 1
-    k += 1
