@@ -43,8 +43,9 @@ bool may_pass(const Error& error) { return error.code == ExitCode::kNoProcess ||
 
 Subject::Subject(pid_t pid, Launch launch) : pid_(pid), started_(monotonic_now()), launch_(std::move(launch)) {}
 
-Result<Subject> Subject::launch(const std::vector<std::string>& command, const sigset_t& signal_mask) {
+Result<Subject> Subject::launch(const std::vector<std::string>& command, const sigset_t& signal_mask, bool in_background) {
     LaunchRequest request;
+    request.in_background = in_background;
     request.command = command;
     request.signal_mask = signal_mask;
     request.default_signals = {SIGPIPE};

@@ -31,8 +31,9 @@ struct Attached {
 class Subject {
 public:
     explicit Subject(pid_t pid) : pid_(pid) {}
-    // Under sudo the program runs as the user who called it.
-    static Result<Subject> launch(const std::vector<std::string>& command, const sigset_t& signal_mask);
+    // Under sudo the program runs as the user who called it. In the background it has nothing on stdin and a
+    // process group of its own.
+    static Result<Subject> launch(const std::vector<std::string>& command, const sigset_t& signal_mask, bool in_background = false);
 
     [[nodiscard]] pid_t pid() const { return pid_; }
     [[nodiscard]] Launch* launched() { return launch_ ? &*launch_ : nullptr; }

@@ -26,14 +26,16 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
     if (!pending_.empty()) {
         SampleRecord& last = pending_.back().record;
         // Two moments of periods that follow each other lie at most two periods apart.
-        if (last.thread == thread && last.stack == stack && when - last.when <= 2 * weight) {
+        const bool follows = when - last.when <= 2 * weight && all_ticks_ <= last.tick + 1;
+        if (last.thread == thread && last.stack == stack && follows) {
             ++last.samples;
             last.weight += weight;
             last.when = when;
+            last.tick = all_ticks_;
             return;
         }
     }
-    pending_.push_back({{stack, thread, 1, weight, when}, path});
+    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_}, path});
 }
 
 bool Epoch::is_due(std::chrono::nanoseconds now) const {

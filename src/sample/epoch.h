@@ -25,6 +25,7 @@ struct SampleRecord {
     std::uint32_t samples = 0;
     std::chrono::nanoseconds weight{0};
     std::chrono::nanoseconds when{0};  // of the last, since the start
+    std::uint64_t tick = 0;            // of the last, counted from the first tick on; the run has one sample a tick
 };
 
 class Epoch {
@@ -36,7 +37,10 @@ public:
     void mark_used(CodeIndex code);
     void add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
              std::chrono::nanoseconds when);
-    void tick() { ++ticks_; }
+    void tick() {
+        ++ticks_;
+        ++all_ticks_;
+    }
     // True when it is time to end the epoch.
     [[nodiscard]] bool is_due(std::chrono::nanoseconds now) const;
 
@@ -70,6 +74,7 @@ private:
     Result result_;
     std::uint32_t number_ = 1;
     std::uint32_t ticks_ = 0;
+    std::uint64_t all_ticks_ = 0;
     std::uint32_t wanted_ticks_ = 1;
     std::chrono::nanoseconds began_{0};
 };

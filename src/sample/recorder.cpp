@@ -112,12 +112,13 @@ void Recorder::take_threads() {
     new_names_.clear();
 }
 
-void Recorder::drain() {
+void Recorder::drain(const Observer& observer) {
     take_threads();
     SampleRecord record;
     while (ring_.try_pop(record)) {
         if (record.thread >= profile_.threads().size()) take_threads();
         profile_.add(record.thread, record.stack, record.samples, record.weight, record.when);
+        if (observer) observer(record);
     }
     const std::lock_guard lock(mutex_);
     profile_.figures = figures_;

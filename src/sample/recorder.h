@@ -13,6 +13,7 @@
 #include "sample/sampler.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,9 +44,13 @@ public:
     [[nodiscard]] bool target_ended() const { return target_ended_.load(std::memory_order_acquire); }
     void join();
 
-    // Main thread: takes what the ring holds into the profile and brings its figures up to date.
-    void drain();
+    // Main thread: takes what the ring holds into the profile and brings its figures up to date. The observer is
+    // shown each record once the profile has it, in the order of time within a thread.
+    using Observer = std::function<void(const SampleRecord&)>;
+    void drain(const Observer& observer = {});
     [[nodiscard]] Profile& profile() { return profile_; }
+    // Of this recording; whoever keeps it may read it when the recorder is gone.
+    [[nodiscard]] std::shared_ptr<StackTable> stacks() const { return stacks_; }
 
 private:
     void add_thread(const ProfiledThread& thread) override;

@@ -65,6 +65,11 @@ bool become(const RunAs& who) {
         failure.error = errno;
     } else {
         for (const int signal : request.default_signals) ::signal(signal, SIG_DFL);
+        if (request.in_background) {
+            ::setpgid(0, 0);
+            const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+            if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
+        }
         ::sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
         ::execvpe(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
         failure = {Step::kExec, errno};

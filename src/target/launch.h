@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Starting the program to be profiled. Its stdin, stdout, stderr, terminal and process group stay as they
-// are; it lives on when we end, however that comes; its exit status can be read without taking that of
+// are, unless asked for otherwise; it lives on when we end, however that comes; its exit status can be read without taking that of
 // any other child of ours.
 #pragma once
 
@@ -34,6 +34,8 @@ struct LaunchRequest {
     // must not pass on to it. Signals that were ignored when we started stay so (nohup).
     sigset_t signal_mask{};
     std::vector<int> default_signals;
+    // Nothing to read on stdin and a process group of its own: the terminal and its Ctrl-C are the profiler's.
+    bool in_background = false;
 };
 
 class Launch {

@@ -54,6 +54,25 @@ TEST_CASE("epoch: samples whose code stays are committed as they are") {
     });
 }
 
+TEST_CASE("epoch: a tick without the thread ends its run, whatever the clock says") {
+    for_each_layout([](const KnownLayout& known) {
+        EpochFixture fixture(known.layout);
+        const Address main = fixture.code("main");
+        fixture.sample({main}, 10ms);
+        fixture.epoch.tick();
+        fixture.sample({main}, 15ms);
+        fixture.epoch.tick();
+        fixture.epoch.tick();  // the thread slept
+        fixture.sample({main}, 28ms);
+        const auto records = fixture.end();
+        REQUIRE(records.size() == 2);
+        CHECK(records[0].samples == 2);
+        CHECK(records[0].tick == 1);
+        CHECK(records[1].samples == 1);
+        CHECK(records[1].tick == 3);
+    });
+}
+
 TEST_CASE("epoch: a sample through code that changed keeps its weight and loses its names") {
     for_each_layout([](const KnownLayout& known) {
         EpochFixture fixture(known.layout);

@@ -74,6 +74,15 @@ TEST_CASE("launch: stdin is the program's") {
     CHECK(status == 5);
 }
 
+TEST_CASE("launch: a program in the background has nothing on stdin and a process group of its own") {
+    auto request = shell("read n && exit 9; set -- $(cat /proc/self/stat); [ \"$5\" = $$ ] && exit 3");
+    request.in_background = true;
+    CHECK(status_of(request) == 3);
+    request.in_background = false;
+    request.command.back() = "set -- $(cat /proc/self/stat); [ \"$5\" = $$ ] && exit 3; exit 4";
+    CHECK(status_of(request) == 4);
+}
+
 TEST_CASE("launch: signals that we block or ignore do not reach into the program") {
     sigset_t block;
     sigset_t before;
