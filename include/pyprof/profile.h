@@ -82,6 +82,7 @@ struct RunFigures {
     std::chrono::nanoseconds elapsed{0};
     std::chrono::nanoseconds profiler_cpu{0};
     std::chrono::nanoseconds stopped{0};  // time for which a thread was held
+    std::chrono::nanoseconds longest_stop{0};
 };
 
 struct ProfileFacts {

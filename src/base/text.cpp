@@ -17,6 +17,8 @@ bool is_unfit(char32_t point) {
     return (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }
 
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U; }
+
 }  // namespace
 
 Decoded decode_utf8(std::string_view text) {
@@ -53,6 +55,17 @@ std::string escape_control(std::string_view text) {
         text.remove_prefix(length);
     }
     return out;
+}
+
+std::string elide_middle(std::string_view text, std::size_t bytes) {
+    constexpr std::string_view kEllipsis = "\xe2\x80\xa6";
+    if (text.size() <= bytes) return std::string(text);
+    const std::size_t kept = bytes > kEllipsis.size() ? bytes - kEllipsis.size() : 0;
+    std::size_t head = kept / 2;
+    std::size_t tail = text.size() - (kept - head);
+    while (head > 0 && is_continuation(text[head])) --head;
+    while (tail < text.size() && is_continuation(text[tail])) ++tail;
+    return std::string(text.substr(0, head)).append(kEllipsis).append(text.substr(tail));
 }
 
 }  // namespace pyprof

@@ -4,6 +4,7 @@
 // may hold anything; none of it may move a cursor or turn the reading direction.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,10 @@ namespace pyprof {
 // and paragraph separators and the bidirectional controls become \u{NNNN}. A backslash stays as it is:
 // the result is for reading, not for parsing.
 std::string escape_control(std::string_view text);
+
+// Longer text loses its middle to an "…", so that both ends stay: at most `bytes` (the … alone needs 3), and
+// never half a code point.
+std::string elide_middle(std::string_view text, std::size_t bytes);
 
 // One code point at the start of `text`, or length 0 where the bytes are not UTF-8 (overlong forms,
 // surrogates and what lies above U+10FFFF included) or `text` is empty.

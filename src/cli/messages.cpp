@@ -52,16 +52,7 @@ void print_error(const Error& error) {
 
 std::string joined(const std::vector<std::string>& words) {
     constexpr std::size_t kLongest = 4096;
-    std::string text;
-    for (const std::string& word : words) {
-        if (!text.empty()) text += ' ';
-        text += word;
-        if (text.size() > kLongest) {
-            text.resize(kLongest);
-            return text + "...";
-        }
-    }
-    return text;
+    return elide_middle(fmt::format("{}", fmt::join(words, " ")), kLongest);
 }
 
 }  // namespace pyprof

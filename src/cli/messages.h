@@ -18,7 +18,7 @@ void print_error(const Error& error);
 // Data, on stdout. A reader that has left (EPIPE) is no failure.
 Result<void> print_out(const std::string& text);
 
-// A command as one line, cut where it is long. Not escaped.
+// A command as one line; the middle of a very long one is left out. Not escaped.
 std::string joined(const std::vector<std::string>& words);
 
 }  // namespace pyprof

@@ -88,6 +88,7 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     count("lost", f.lost);
     count("stops", f.stops);
     real("stopped_s", seconds(f.stopped));
+    real("longest_stop_s", seconds(f.longest_stop));
     real("elapsed_s", seconds(f.elapsed));
     real("rate_hz", reached_rate(f));
     real("profiler_cpu_s", seconds(f.profiler_cpu));

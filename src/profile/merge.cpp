@@ -57,6 +57,7 @@ void add_figures(RunFigures& into, const RunFigures& from) {
     }
     into.elapsed += from.elapsed;
     into.stopped += from.stopped;
+    into.longest_stop = std::max(into.longest_stop, from.longest_stop);
     into.profiler_cpu = std::max(into.profiler_cpu, from.profiler_cpu);  // of the whole of pyprof each time
 }
 

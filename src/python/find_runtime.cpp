@@ -4,6 +4,7 @@
 // 3.10; from 3.13 on _PyRuntime begins with the cookie of _Py_DebugOffsets and the version.
 #include "python/find_runtime.h"
 
+#include "base/text.h"
 #include "python/find_runtime_module.h"
 #include "python/find_runtime_scan.h"
 #include "python/find_runtime_version.h"
@@ -196,12 +197,15 @@ Result<FoundRuntime> Finder::find() {
     return tl::unexpected<Error>(explain_failure());
 }
 
+// For a person to know the process again. Paths can be of any length: the interpreter's is told by its last
+// part, and what is still too long keeps its end, where the script and its arguments stand.
 std::string command_text(const ProcessFacts& facts) {
+    constexpr std::size_t kLongest = 200;
     std::string text;
-    for (const std::string& argument : facts.command) text += (text.empty() ? "" : " ") + argument;
-    constexpr std::size_t kLongest = 80;
-    if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-    return text;
+    for (const std::string& argument : facts.command) {
+        text += text.empty() ? argument.substr(argument.rfind('/') + 1) : " " + argument;
+    }
+    return elide_middle(text, kLongest);
 }
 
 Error Finder::explain_failure() {

@@ -511,6 +511,7 @@ RunFigures Sampler::figures() const {
     RunFigures figures = figures_;
     figures.stops = budget_.stops();
     figures.stopped = budget_.spent();
+    figures.longest_stop = budget_.longest();
     for (const auto& thread : threads_) {
         figures.busiest_thread_samples = std::max(figures.busiest_thread_samples, thread->samples);
     }

@@ -4,6 +4,7 @@
 // paid for with the time that it really took, and counted.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -20,10 +21,12 @@ public:
     }
     void spend(Nanoseconds time) {
         spent_ += time;
+        longest_ = std::max(longest_, time);
         ++stops_;
     }
     [[nodiscard]] std::uint64_t stops() const { return stops_; }
     [[nodiscard]] Nanoseconds spent() const { return spent_; }
+    [[nodiscard]] Nanoseconds longest() const { return longest_; }
 
 private:
     static constexpr std::int64_t kShare = 1000;
@@ -31,6 +34,7 @@ private:
 
     std::uint64_t stops_ = 0;
     Nanoseconds spent_{0};
+    Nanoseconds longest_{0};
 };
 
 }  // namespace pyprof

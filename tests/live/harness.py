@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the live tests share: interpreters, running programs, pyprof itself and what it wrote.
 
-Nothing here sleeps to be safe: a test waits on a program's pipe, or polls for what it wants to see.
+Nothing here sleeps to be safe: a test waits on a program's pipe, or polls for what it wants to see. How much a
+machine does in a second is nobody's promise: what needs many samples records until it has them (record_until).
 """
 import dataclasses
 import functools
+import hashlib
 import json
 import math
 import os
@@ -72,7 +74,8 @@ def interpreters():
 def visible_programs(root):
     if root == "/":
         return str(PROGRAMS)
-    inside = "/srv/pyprof/programs"
+    # Two checkouts may test at the same time, each with programs of its own.
+    inside = "/srv/pyprof/" + hashlib.sha256(str(PROGRAMS).encode()).hexdigest()[:12]
     shutil.copytree(PROGRAMS, root + inside, dirs_exist_ok=True)
     return inside
 
@@ -265,8 +268,41 @@ def record(pid, directory, seconds, rate, *options, codes=(0,)):
     return Recording(Collapsed(out.read_text(encoding="utf-8")), json.loads(stats.read_text()), result)
 
 
-def interrupt(process):
-    process.send_signal(signal.SIGINT)
+def record_until(enough, pid, directory, seconds, rate, *options):
+    """record(), again and again until its profile holds enough, however slow the machine is."""
+    end = time.monotonic() + PATIENCE
+    recording = record(pid, directory, seconds, rate, *options)
+    while not enough(recording.profile) and time.monotonic() < end:
+        more = record(pid, directory, seconds, rate, *options)
+        recording.profile.stacks += more.profile.stacks
+        recording.stats = {key: recording.stats[key] + more.stats[key] for key in more.stats}
+    assert enough(recording.profile), "too few samples to say anything, in %d s" % PATIENCE
+    return recording
+
+
+def start_recording(directory, *options, **more):
+    """A recording into out.txt and stats.json that goes on until it is told to end."""
+    return subprocess.Popen(
+        [PYPROF, "record", "-r", "200", "-f", "collapsed", "-o", directory / "out.txt", "--stats", directory / "stats.json",
+         *map(str, options)], **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **more})
+
+
+def written(path):
+    return path.exists() and Collapsed(path.read_text()).total > 0
+
+
+def wait_for_samples(process, directory, condition=lambda: True):
+    """Has such a recording write what it has until there are samples and the condition holds."""
+    # Before pyprof waits for signals this one would end it; the outputs are opened later than that.
+    wait_until(lambda: any(path.name.startswith(".out.txt") or path.name == "out.txt" for path in directory.iterdir()))
+
+    end, pause = time.monotonic() + PATIENCE, 0.02
+    while not (written(directory / "out.txt") and condition()):
+        assert process.poll() is None, "the recording ended: %s" % process.returncode
+        assert time.monotonic() < end, "no samples, or not what was waited for"
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(pause)
+        pause = min(2 * pause, 1)  # each writes a line into a pipe that nobody reads yet
 
 
 # --- statistics ---------------------------------------------------------------------------------

@@ -86,17 +86,7 @@ def test_dump_schema(python):
 
 def test_dump_states(python):
     with Program(python, "threads_state.py", 60) as program:
-        settle(program.ready())
-        # On a busy machine a thread may still be on its way to its wait, and want the GIL for that.
-        threads = {}
-
-        def all_wait():
-            threads.clear()
-            threads.update((thread["name"], thread) for thread in dump(program.pid)["threads"])
-            waiting = [t for name, t in threads.items() if name.startswith("wait_") or name == "MainThread"]
-            return len(waiting) == 8 and all(t["state"] == "idle" and not t["holds_gil"] for t in waiting)
-
-        harness.wait_until(all_wait)
+        threads = settle(program.ready())
     # A thread that just gives the GIL to another may be seen in any state but gc and unknown.
     for name in ("run_python", "run_nogil_hash", "run_nogil_zlib"):
         assert threads[name]["state"] in ("running", "gil-wait", "idle")
@@ -105,11 +95,20 @@ def test_dump_states(python):
 
 
 def settle(program):
-    """Waits until the seven wait_* threads, main and the timer are asleep."""
-    harness.wait_until(
-        lambda: sum(state == "S" for state in program.thread_states().values()) >= 9
-    )
-    return program
+    """Waits until the seven wait_* threads and main rest in their calls; a dump's threads by name.
+
+    On a busy machine a thread may still be on its way there, and want the GIL for that.
+    """
+    threads = {}
+
+    def all_wait():
+        threads.clear()
+        threads.update((thread["name"], thread) for thread in dump(program.pid)["threads"])
+        waiting = [t for name, t in threads.items() if name.startswith("wait_") or name == "MainThread"]
+        return len(waiting) == 8 and all(t["state"] == "idle" and not t["holds_gil"] for t in waiting)
+
+    harness.wait_until(all_wait)
+    return threads
 
 
 def test_dump_gil_waiters(python):

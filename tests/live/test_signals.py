@@ -11,27 +11,14 @@ import time
 import pytest
 
 import harness
-from harness import Collapsed, Program
-
-
-def recorder(pid, directory, *options, **more):
-    """A recording that goes on until it is told to end; returns once its samples come."""
-    process = subprocess.Popen(
-        [harness.PYPROF, "record", "--pid", str(pid), "-r", "200", "-f", "collapsed", "-o", directory / "out.txt", "--stats",
-         directory / "stats.json", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
-    harness.wait_until(lambda: len(list(directory.iterdir())) >= 2)
-    return process
-
-
-def written(path):
-    return path.exists() and Collapsed(path.read_text()).total > 0
+from harness import Collapsed, Program, start_recording, wait_for_samples, written
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_signals_end_and_write(any_python, tmp_path, number):
     with Program(any_python, "split.py", 60) as program:
-        process = recorder(program.ready().pid, tmp_path)
-        harness.wait_until(lambda: ask_for_a_file(process, tmp_path))
+        process = start_recording(tmp_path, "--pid", program.ready().pid)
+        wait_for_samples(process, tmp_path)
         process.send_signal(number)
         out, err = process.communicate(timeout=harness.PATIENCE)
         assert process.returncode == 0 and out == ""
@@ -41,24 +28,13 @@ def test_signals_end_and_write(any_python, tmp_path, number):
         assert program.process.poll() is None and program.status("State") in "RS"
 
 
-def ask_for_a_file(process, directory):
-    process.send_signal(signal.SIGUSR1)
-    return written(directory / "out.txt")
-
-
 def test_sigusr1_writes_and_goes_on(any_python, tmp_path):
     out = tmp_path / "out.txt"
     with Program(any_python, "split.py", 60) as program:
-        process = recorder(program.ready().pid, tmp_path)
-        harness.wait_until(lambda: ask_for_a_file(process, tmp_path))
+        process = start_recording(tmp_path, "--pid", program.ready().pid)
+        wait_for_samples(process, tmp_path)
         first = Collapsed(out.read_text()).total
-        assert process.poll() is None
-
-        def grows():
-            process.send_signal(signal.SIGUSR1)
-            return Collapsed(out.read_text()).total > first
-
-        harness.wait_until(grows)
+        wait_for_samples(process, tmp_path, lambda: Collapsed(out.read_text()).total > first)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=harness.PATIENCE)
     assert process.returncode == 0
@@ -72,14 +48,12 @@ def test_ctrl_c_reaches_the_program_and_is_waited_for(any_python, tmp_path):
               "    while time.time() < e: sum(range(100))\nexcept KeyboardInterrupt:\n"
               "    print('cleaning up', flush=True)\n    sys.exit(21)\n")
     main, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [harness.PYPROF, "record", "-f", "collapsed", "-o", tmp_path / "out.txt", "--", *any_python.command, "-c", script],
-        stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    process = start_recording(
+        tmp_path, "--", *any_python.command, "-c", script, stdin=terminal, start_new_session=True,
         preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
     os.close(terminal)
     assert process.stdout.readline() == "ready\n"
-    harness.wait_until(lambda: any(path.name.startswith(".out.txt") for path in tmp_path.iterdir()))
-    time.sleep(0.3)  # some samples; nothing is claimed of how many
+    wait_for_samples(process, tmp_path)
     os.write(main, b"\x03")
     out, err = process.communicate(timeout=harness.PATIENCE)
     os.close(main)
@@ -91,14 +65,14 @@ def test_ctrl_c_reaches_the_program_and_is_waited_for(any_python, tmp_path):
 def test_second_interrupt_aborts(any_python, tmp_path):
     """A program that ignores Ctrl-C is waited for, but not against the will of who presses it again."""
     script = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
-    process = subprocess.Popen(
-        [harness.PYPROF, "record", "--idle", "-f", "collapsed", "-o", tmp_path / "out.txt", "--", *any_python.command, "-c", script],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = start_recording(tmp_path, "--idle", "--", *any_python.command, "-c", script, start_new_session=True)
     try:
         assert process.stdout.readline() == "ready\n"
+        wait_for_samples(process, tmp_path)
         process.send_signal(signal.SIGINT)
-        harness.wait_until((tmp_path / "out.txt").exists)
-        assert process.poll() is None
+        while "(so far)" in process.stderr.readline():
+            pass
+        assert written(tmp_path / "out.txt") and process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=harness.PATIENCE) == 128 + signal.SIGINT
     finally:
@@ -108,9 +82,7 @@ def test_second_interrupt_aborts(any_python, tmp_path):
 
 
 def test_sigterm_is_passed_on(any_python, tmp_path):
-    process = subprocess.Popen(
-        [harness.PYPROF, "record", "-f", "collapsed", "-o", tmp_path / "out.txt", "--", *any_python.command,
-         any_python.program("split.py"), "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start_recording(tmp_path, "--", *any_python.command, any_python.program("split.py"), 60)
     assert process.stdout.readline() == "ready\n"
     process.terminate()
     process.communicate(timeout=harness.PATIENCE)
@@ -147,7 +119,7 @@ def test_killed_at_any_instant(any_python, tmp_path, command):
             process.kill()
             process.wait()
             # The kernel lets a tracee go when its tracer has died, which wait() has just seen.
-            harness.wait_until(lambda: not set(program.thread_states().values()) & set("tT"), patience=5)
+            harness.wait_until(lambda: not set(program.thread_states().values()) & set("tT"))
             assert program.status("TracerPid") == "0"
         assert program.process.poll() is None
-        harness.wait_until(lambda: "R" in program.thread_states().values(), patience=5)
+        harness.wait_until(lambda: "R" in program.thread_states().values())

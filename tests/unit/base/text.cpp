@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 using pyprof::decode_utf8;
+using pyprof::elide_middle;
 using pyprof::escape_control;
 
 TEST_CASE("text: printable text stays as it is, also beyond ASCII") {
@@ -46,4 +47,19 @@ TEST_CASE("text: decode_utf8 reads one code point") {
     CHECK(decode_utf8("😀").code_point == 0x1f600);
     CHECK(decode_utf8("").length == 0);
     CHECK(decode_utf8("\x80").length == 0);
+}
+
+TEST_CASE("text: long text loses its middle, never half a code point") {
+    CHECK(elide_middle("short", 5) == "short");
+    CHECK(elide_middle("0123456789abcdef", 9) == "012…def");
+    CHECK(elide_middle("", 0).empty());
+    CHECK(elide_middle("abcdef", 0) == "…");
+    const std::string umlauts = "ääääääääää";
+    for (std::size_t bytes = 3; bytes < umlauts.size(); ++bytes) {
+        const std::string cut = elide_middle(umlauts, bytes);
+        CHECK(cut.size() <= bytes);
+        CHECK(escape_control(cut) == cut);
+    }
+    // Bytes that are no UTF-8 at all: nothing but continuations.
+    CHECK(elide_middle(std::string(100, '\x80'), 20) == "…");
 }
