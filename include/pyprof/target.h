@@ -54,6 +54,16 @@ public:
     [[nodiscard]] virtual std::optional<Section> find_symbol(std::string_view name) = 0;
     [[nodiscard]] virtual std::vector<Segment> load_segments() = 0;
     [[nodiscard]] virtual std::string build_id() = 0;  // lower-case hex, empty when absent
+
+    struct Contents {
+        FileAddress address{};  // 0 for a section that is not loaded
+        std::vector<std::byte> bytes;
+    };
+    // A section whole, unpacked where it is compressed. Without section headers .eh_frame_hdr and .eh_frame are
+    // found by the program headers; the second then goes on to the end of its segment.
+    [[nodiscard]] virtual std::optional<Contents> read_section(std::string_view) { return {}; }
+    // The open file, for whoever wants to read more of it; it stays this object's. -1: there is none.
+    [[nodiscard]] virtual int descriptor() const { return -1; }
 };
 
 // A thread has a number in our view of /proc and one in the target's own pid namespace, which is what

@@ -17,6 +17,8 @@
 namespace pyprof {
 namespace {
 
+constexpr std::size_t kLargestSection = std::size_t{256} << 20;
+
 struct EndElf {
     void operator()(Elf* elf) const { elf_end(elf); }
 };
@@ -30,6 +32,8 @@ public:
     std::optional<Section> find_symbol(std::string_view name) override;
     std::vector<Segment> load_segments() override;
     std::string build_id() override;
+    std::optional<Contents> read_section(std::string_view name) override;
+    int descriptor() const override { return file_.get(); }
 
 private:
     std::optional<Section> find_symbol_in(GElf_Word table_type, std::string_view name);
@@ -46,6 +50,24 @@ std::optional<ModuleFile::Section> ElfModule::find_section(std::string_view name
         if (gelf_getshdr(scn, &header) == nullptr || (header.sh_flags & SHF_ALLOC) == 0) continue;
         const char* own = elf_strptr(elf_.get(), names, header.sh_name);
         if (own != nullptr && name == own) return Section{FileAddress{header.sh_addr}, header.sh_size};
+    }
+    return {};
+}
+
+std::optional<ModuleFile::Contents> ElfModule::read_section(std::string_view name) {
+    std::size_t names = 0;
+    if (elf_getshdrstrndx(elf_.get(), &names) != 0) return {};
+    for (Elf_Scn* scn = nullptr; (scn = elf_nextscn(elf_.get(), scn)) != nullptr;) {
+        GElf_Shdr header;
+        if (gelf_getshdr(scn, &header) == nullptr || header.sh_type == SHT_NOBITS) continue;
+        const char* own = elf_strptr(elf_.get(), names, header.sh_name);
+        if (own == nullptr || name != own) continue;
+        // Unpacking again is refused, and then it is unpacked already.
+        if ((header.sh_flags & SHF_COMPRESSED) != 0) elf_compress(scn, 0, 0);
+        const Elf_Data* data = elf_getdata(scn, nullptr);
+        if (data == nullptr || data->d_buf == nullptr || data->d_size > kLargestSection) return {};
+        const auto bytes = std::as_bytes(std::span(static_cast<const char*>(data->d_buf), data->d_size));
+        return Contents{FileAddress{header.sh_addr}, {bytes.begin(), bytes.end()}};
     }
     return {};
 }

@@ -22,6 +22,7 @@ constexpr std::size_t kMostHeaders = 256;
 constexpr std::size_t kMostDynamic = 1024;
 constexpr std::size_t kMostChain = 1 << 16;  // symbols in one bucket
 constexpr std::size_t kMostNotes = 64 << 10;
+constexpr std::size_t kLargestSection = std::size_t{64} << 20;
 
 std::uint32_t gnu_hash(std::string_view name) {
     std::uint32_t hash = 5381;
@@ -50,8 +51,10 @@ public:
     std::optional<Section> find_symbol(std::string_view name) override;
     std::vector<Segment> load_segments() override;
     std::string build_id() override;
+    std::optional<Contents> read_section(std::string_view name) override;
 
 private:
+    std::optional<Contents> read_from(FileAddress address);
     void read_dynamic();
     void take_dynamic(const Elf64_Dyn& entry);
     // glibc turns some of these into addresses in place (elf/get-dynamic-info.h), musl leaves them.
@@ -199,6 +202,39 @@ std::string MemoryModule::build_id() {
             }
             at = id + padded(id_size);
         }
+    }
+    return {};
+}
+
+// To the end of the segment that holds the address.
+std::optional<ModuleFile::Contents> MemoryModule::read_from(FileAddress address) {
+    for (const Elf64_Phdr& header : headers_) {
+        const std::uint64_t at = raw(address) - header.p_vaddr;
+        if (header.p_type != PT_LOAD || raw(address) < header.p_vaddr || at >= header.p_filesz) continue;
+        if (header.p_filesz - at > kLargestSection) return {};
+        Contents contents{address, std::vector<std::byte>(header.p_filesz - at)};
+        if (!read_bytes(memory_, Address{bias_ + raw(address)}, contents.bytes)) return {};
+        return contents;
+    }
+    return {};
+}
+
+// PT_GNU_EH_FRAME holds .eh_frame_hdr, whose second word leads to .eh_frame, relative to its own place in the
+// one form that linkers write (Linux Standard Base, "Exception Frames", 10.6.2).
+std::optional<ModuleFile::Contents> MemoryModule::read_section(std::string_view name) {
+    constexpr std::byte kVersion{1};
+    constexpr std::byte kRelativeToItself4{0x1b};  // DW_EH_PE_pcrel | DW_EH_PE_sdata4
+    for (const Elf64_Phdr& header : headers_) {
+        if (header.p_type != PT_GNU_EH_FRAME || header.p_memsz < 12 || header.p_memsz > kLargestSection)
+            continue;
+        const FileAddress address{header.p_vaddr};
+        Contents table{address, std::vector<std::byte>(header.p_memsz)};
+        if (!read_bytes(memory_, Address{bias_ + header.p_vaddr}, table.bytes)) return {};
+        if (name == ".eh_frame_hdr") return table;
+        if (name != ".eh_frame" || table.bytes[0] != kVersion || table.bytes[1] != kRelativeToItself4)
+            return {};
+        const auto offset = load<std::int32_t>(table.bytes.data(), 4);
+        return read_from(FileAddress{header.p_vaddr + 4 + static_cast<std::uint64_t>(std::int64_t{offset})});
     }
     return {};
 }

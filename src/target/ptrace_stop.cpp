@@ -10,13 +10,17 @@
 
 #include "base/clock.h"
 
+#include <elf.h>
 #include <sched.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <iterator>
 #include <utility>
 
 namespace pyprof {
@@ -126,6 +130,23 @@ bool TracedThread::let_go(nanoseconds patience) {
     return state_ == State::kGone;
 }
 
+// A thread of 32-bit code gives a shorter set, whose stacks we don't know.
+std::optional<RegisterSet> TracedThread::read_registers() const {
+    user_regs_struct raw{};
+    iovec to{&raw, sizeof raw};
+    if (!is_stopped() || ::ptrace(PTRACE_GETREGSET, tid_, NT_PRSTATUS, &to) != 0 ||
+        to.iov_len != sizeof raw) {
+        return std::nullopt;
+    }
+    const std::uint64_t numbered[] = {raw.rax, raw.rdx, raw.rcx, raw.rbx, raw.rsi, raw.rdi,
+                                      raw.rbp, raw.rsp, raw.r8,  raw.r9,  raw.r10, raw.r11,
+                                      raw.r12, raw.r13, raw.r14, raw.r15, raw.rip};
+    static_assert(std::size(numbered) == RegisterSet::kCount);
+    RegisterSet registers;
+    for (unsigned i = 0; i < RegisterSet::kCount; ++i) registers.set(i, numbered[i]);
+    return registers;
+}
+
 tl::expected<std::unique_ptr<ProcessStop>, int> ProcessStop::stop_all(const TracedProcess& process,
                                                                       const Threads& threads) {
     auto stop = std::unique_ptr<ProcessStop>(new ProcessStop);
@@ -181,6 +202,10 @@ bool ThreadStopper::stop(pid_t tid, nanoseconds patience) {
 
 void ThreadStopper::resume() {
     held_.clear();
+}
+
+std::optional<RegisterSet> ThreadStopper::read_registers() const {
+    return held_.empty() ? std::nullopt : held_.front().read_registers();
 }
 
 void ThreadStopper::release_late() {

@@ -8,11 +8,13 @@
 #pragma once
 
 #include <pyprof/error.h>
+#include <pyprof/registers.h>
 #include <pyprof/target.h>
 
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace pyprof {
@@ -42,6 +44,8 @@ public:
     // Lets it run, or collects its end. One that has not stopped yet can't be let go: it is waited for as
     // long as `patience`, and false says that this was too short.
     bool let_go(std::chrono::nanoseconds patience);
+    // While it is stopped.
+    [[nodiscard]] std::optional<RegisterSet> read_registers() const;
 
 private:
     enum class State { kPending, kStopped, kGone };
@@ -87,6 +91,8 @@ public:
     // `patience`; then it runs on.
     [[nodiscard]] bool stop(pid_t tid, std::chrono::nanoseconds patience = std::chrono::milliseconds(5));
     void resume();
+    // Of the thread that is stopped. Empty when it is gone after all.
+    [[nodiscard]] std::optional<RegisterSet> read_registers() const;
 
     // Lets go of threads that came to their stop, or to their end, too late. Call it at every tick while
     // has_late().

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one thing that is done while a thread is stopped for its native stack: registers, then one read of the
+// used part of the stack and of whatever else the caller wants from the same moment. How far the stack
+// reaches is remembered from the last walk, so that only what is used is copied (some 10 KiB, not a
+// megabyte).
+#pragma once
+
+#include "native/module_map.h"
+#include "native/stack_copy.h"
+#include "native/unwinder.h"
+#include "target/ptrace_stop.h"
+
+#include <pyprof/target.h>
+
+#include <tsl/robin_map.h>
+
+#include <chrono>
+#include <span>
+#include <vector>
+
+namespace pyprof {
+
+enum class CopyOutcome : std::uint8_t {
+    kCopied,
+    kNotStopped,  // gone, can't be stopped, or did not stop in time
+    kUnreadable,  // stopped, but its registers or its stack can't be read
+};
+
+class StackCopier {
+public:
+    struct Copied {
+        CopyOutcome outcome = CopyOutcome::kNotStopped;
+        // Of the caller's ranges.
+        ReadOutcome also;
+        // From the moment when the thread was seen to be stopped until its resumption.
+        std::chrono::nanoseconds stopped{0};
+    };
+
+    // All three must outlive it.
+    StackCopier(Memory& memory, const ModuleMap& map, ThreadStopper& stopper)
+        : memory_(memory), map_(map), stopper_(stopper) {}
+
+    // Stops the thread, copies, lets it run. `patience` runs while it runs: a machine that is busy may have
+    // no processor for it to come to its stop on.
+    Copied copy_running(pid_t tid, std::span<const ReadRange> also, StackCopy& copy,
+                        std::chrono::nanoseconds patience = std::chrono::milliseconds(20));
+    // Of a thread that sleeps in the kernel, without a stop: only two registers are known. The caller makes
+    // sure that it slept before and after.
+    Copied copy_blocked(pid_t tid, const Activity& activity, std::span<const ReadRange> also,
+                        StackCopy& copy);
+
+    // Tell it how each walk ended.
+    void learn(pid_t tid, const Unwound& unwound, std::span<const NativeFrame> frames);
+    void forget_thread(pid_t tid) { stacks_.erase(tid); }
+
+private:
+    struct Stack {
+        Address end{};  // null: not known
+        std::uint64_t reach = 0;
+    };
+    CopyOutcome read(pid_t tid, std::span<const ReadRange> also, StackCopy& copy, ReadOutcome& also_outcome);
+    void plan_stack(pid_t tid, StackCopy& copy);
+
+    Memory& memory_;
+    const ModuleMap& map_;
+    ThreadStopper& stopper_;
+    tsl::robin_map<pid_t, Stack> stacks_;
+    std::vector<ReadRange> ranges_;
+};
+
+}  // namespace pyprof
