@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libiberty knows both languages. Substitutions let a short name stand for one that grows without end, so
+// its output is taken piece by piece and given up when it is too long.
+#include "native/demangle.h"
+
+#include <libiberty/demangle.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace pyprof {
+namespace {
+
+constexpr std::size_t kLongestSymbol = 4096;
+constexpr std::size_t kLongestName = 1024;
+
+struct TooLong {};
+
+// Thrown through libiberty: its frames have unwind tables, as all code of the x86-64 and AArch64 ABIs, and own
+// nothing but their stack.
+void append(const char* piece, std::size_t size, void* to) {
+    auto& text = *static_cast<std::string*>(to);
+    if (size > kLongestName - std::min(text.size(), kLongestName)) throw TooLong{};
+    text.append(piece, size);
+}
+
+using Decoder = int (*)(const char*, int, demangle_callbackref, void*);
+
+std::string decoded(Decoder decode, const std::string& symbol) {
+    std::string text;
+    try {
+        if (decode(symbol.c_str(), DMGL_ANSI, append, &text) == 0) return {};
+    } catch (const TooLong&) {
+        return {};
+    }
+    return text;
+}
+
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> beginnings) {
+    return std::any_of(beginnings.begin(), beginnings.end(),
+                       [&](std::string_view beginning) { return text.substr(0, beginning.size()) == beginning; });
+}
+
+}  // namespace
+
+std::string_view without_clone_suffix(std::string_view symbol) {
+    const std::size_t dot = symbol.find('.', 1);
+    return dot == std::string_view::npos || symbol.front() == '.' ? symbol : symbol.substr(0, dot);
+}
+
+std::string demangle(std::string_view symbol) {
+    symbol = symbol.substr(0, symbol.find('@'));
+    if (symbol.empty() || symbol.size() > kLongestSymbol) return std::string(symbol.substr(0, kLongestSymbol));
+    const bool may_be_rust = starts_with_any(symbol, {"_R", "_ZN"});
+    const bool may_be_cpp = starts_with_any(symbol, {"_Z"});
+    // Legacy Rust escapes characters as "..": its names end with the hash, behind which suffixes begin.
+    const std::string_view plain = symbol.substr(0, 3) == "_ZN" ? symbol.substr(0, symbol.rfind('E') + 1) : symbol;
+    if (may_be_rust) {
+        if (std::string text = decoded(rust_demangle_callback, std::string(plain)); !text.empty()) return text;
+    }
+    const std::string base(without_clone_suffix(symbol));
+    if (may_be_rust) {
+        if (std::string text = decoded(rust_demangle_callback, base); !text.empty()) return text;
+    }
+    if (may_be_cpp) {
+        if (std::string text = decoded(cplus_demangle_v3_callback, base); !text.empty()) return text;
+    }
+    return base;
+}
+
+}  // namespace pyprof

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an address of one loaded file is called: its function, the functions inlined there, their files and lines.
+// Takes milliseconds where debug information is read: never call it while anything is stopped, nor on the sampling
+// thread.
+#pragma once
+
+#include "native/debug_file.h"
+#include "native/elf_image.h"
+#include "native/function_starts.h"
+#include "native/source_lines.h"
+#include "native/symbol_table.h"
+
+#include <pyprof/address.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pyprof {
+
+struct NativeFunction {
+    std::string name;  // demangled, without parameters
+    std::string file;  // of the source; empty: not known
+    std::int32_t line = 0;
+    bool is_inlined = false;
+};
+
+struct NativePlace {
+    std::vector<NativeFunction> functions;  // innermost first; never empty
+    FileAddress function_start{};           // of the function, or of its part
+    bool has_name = false;                  // else the name is the module's and an offset
+};
+
+class ModuleSymbols {
+public:
+    // `path` as the target sees it; `name` is what to call the module. Without an image nothing but offsets is known.
+    ModuleSymbols(std::optional<ElfImage> image, std::string path, std::string name, const DebugSearch& search);
+
+    // `address` of the instruction; of a caller, of the byte before the one it returns to.
+    [[nodiscard]] NativePlace find(FileAddress address);
+    [[nodiscard]] const std::string& name() const { return name_; }
+
+private:
+    // Where code at this address stands in the file; nothing where no code is loaded.
+    [[nodiscard]] std::optional<std::uint64_t> code_offset(FileAddress address) const;
+    [[nodiscard]] bool is_signal_return(std::uint64_t offset) const;
+    [[nodiscard]] std::optional<SymbolTable::Function> function_at(FileAddress address) const;
+
+    // Unique: what reads them keeps pointers to them.
+    std::unique_ptr<ElfImage> image_;
+    std::unique_ptr<ElfImage> debug_;
+    std::string name_;
+    SymbolTable symbols_;
+    FunctionStarts starts_;
+    std::optional<SourceLines> lines_;
+};
+
+// The last part of a path, made fit to be shown: bounded, without control characters.
+std::string module_name(const std::string& path);
+
+}  // namespace pyprof
