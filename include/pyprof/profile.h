@@ -79,6 +79,11 @@ struct RunFigures {
     std::uint64_t remote_reads = 0;  // process_vm_readv calls
     std::uint64_t remote_bytes = 0;
     std::uint64_t busiest_thread_samples = 0;
+    // Sums over the ticks, for means: threads that there were, those of them that ran, and whether a GIL was held by
+    // a thread that was looked at.
+    std::uint64_t thread_looks = 0;
+    std::uint64_t running_looks = 0;
+    std::uint64_t gil_ticks = 0;
     std::chrono::nanoseconds elapsed{0};
     std::chrono::nanoseconds profiler_cpu{0};
     std::chrono::nanoseconds stopped{0};  // time for which a thread was held

@@ -52,7 +52,8 @@ void add_figures(RunFigures& into, const RunFigures& from) {
     for (const Count count : {&RunFigures::ticks, &RunFigures::samples, &RunFigures::reused, &RunFigures::truncated,
                               &RunFigures::inferred, &RunFigures::refused, &RunFigures::late, &RunFigures::errors,
                               &RunFigures::lost, &RunFigures::stops, &RunFigures::remote_reads,
-                              &RunFigures::remote_bytes, &RunFigures::busiest_thread_samples}) {
+                              &RunFigures::remote_bytes, &RunFigures::busiest_thread_samples, &RunFigures::thread_looks,
+                              &RunFigures::running_looks, &RunFigures::gil_ticks}) {
         into.*count += from.*count;
     }
     into.elapsed += from.elapsed;

@@ -22,12 +22,12 @@ void Epoch::mark_used(CodeIndex code) {
 }
 
 void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
-                std::chrono::nanoseconds when) {
+                std::chrono::nanoseconds when, SampleMarks marks) {
     if (!pending_.empty()) {
         SampleRecord& last = pending_.back().record;
         // Two moments of periods that follow each other lie at most two periods apart.
         const bool follows = when - last.when <= 2 * weight && all_ticks_ <= last.tick + 1;
-        if (last.thread == thread && last.stack == stack && follows) {
+        if (last.thread == thread && last.stack == stack && last.marks == marks && follows) {
             ++last.samples;
             last.weight += weight;
             last.when = when;
@@ -35,7 +35,7 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
             return;
         }
     }
-    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_}, path});
+    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_, marks}, path});
 }
 
 bool Epoch::is_due(std::chrono::nanoseconds now) const {

@@ -18,6 +18,13 @@
 
 namespace pyprof {
 
+// What the thread was at the moment of a sample.
+struct SampleMarks {
+    bool is_running = false;  // on a processor or ready to run
+    bool holds_gil = false;
+    friend bool operator==(const SampleMarks&, const SampleMarks&) = default;
+};
+
 // One run of equal samples of a thread, without a hole.
 struct SampleRecord {
     StackId stack{};
@@ -26,6 +33,7 @@ struct SampleRecord {
     std::chrono::nanoseconds weight{0};
     std::chrono::nanoseconds when{0};  // of the last, since the start
     std::uint64_t tick = 0;            // of the last, counted from the first tick on; the run has one sample a tick
+    SampleMarks marks;
 };
 
 class Epoch {
@@ -36,7 +44,7 @@ public:
     void mark_used(StackBuilder::Chain& chain);
     void mark_used(CodeIndex code);
     void add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
-             std::chrono::nanoseconds when);
+             std::chrono::nanoseconds when, SampleMarks marks = {});
     void tick() {
         ++ticks_;
         ++all_ticks_;

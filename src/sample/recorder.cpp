@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPublishEvery{50};
 constexpr std::chrono::microseconds kRingPause{200};
+constexpr std::chrono::milliseconds kHoldPause{1};
 
 }  // namespace
 
@@ -55,21 +56,41 @@ void Recorder::run() {
         if (stop_.load(std::memory_order_relaxed)) break;
         if (options_.duration && tick.when - began >= *options_.duration) break;
         late += tick.late;
+        begin_tick();
         if (sampler.tick(tick.when, tick.weight) == Sampler::Outcome::kTargetEnded) {
             target_ended_.store(true, std::memory_order_release);
             break;
         }
+        is_ticking_.store(false);
         if (tick.when - published >= kPublishEvery) {
             published = tick.when;
             publish(sampler, began, late);
         }
     }
+    is_ticking_.store(false);
     sampler.finish(monotonic_now());
     publish(sampler, began, late);
     is_finished_.store(true, std::memory_order_release);
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(finished_.get(), &one, sizeof one);  // can't fill up
 }
+
+// Of two flags, each set before the other is read, at least one is seen: a tick and hold() can't miss each other.
+void Recorder::begin_tick() {
+    is_ticking_.store(true);
+    while (hold_.load() && !stop_.load(std::memory_order_relaxed)) {
+        is_ticking_.store(false);
+        std::this_thread::sleep_for(kHoldPause);
+        is_ticking_.store(true);
+    }
+}
+
+void Recorder::hold() {
+    hold_.store(true);
+    while (is_ticking_.load()) std::this_thread::sleep_for(kHoldPause);
+}
+
+void Recorder::release() { hold_.store(false); }
 
 void Recorder::publish(const Sampler& sampler, std::chrono::nanoseconds began, std::uint64_t late) {
     RunFigures figures = sampler.figures();

@@ -44,6 +44,10 @@ public:
     [[nodiscard]] bool target_ended() const { return target_ended_.load(std::memory_order_acquire); }
     void join();
 
+    // Between hold() and release() no tick is under way: nothing of the target is held while we are stopped ourselves.
+    void hold();
+    void release();
+
     // Main thread: takes what the ring holds into the profile and brings its figures up to date. The observer is
     // shown each record once the profile has it, in the order of time within a thread.
     using Observer = std::function<void(const SampleRecord&)>;
@@ -59,6 +63,7 @@ private:
     void run();
     void publish(const Sampler& sampler, std::chrono::nanoseconds began, std::uint64_t late);
     void take_threads();
+    void begin_tick();
 
     static constexpr std::size_t kRingRecords = 1U << 16;
 
@@ -76,6 +81,8 @@ private:
     RunFigures figures_;
 
     std::atomic<bool> stop_{false};
+    std::atomic<bool> hold_{false};
+    std::atomic<bool> is_ticking_{false};
     std::atomic<bool> is_finished_{false};
     std::atomic<bool> target_ended_{false};
     UniqueFd finished_;

@@ -188,6 +188,8 @@ void Sampler::plan_read(nanoseconds when) {
     for (const auto& thread : threads_) {
         thread->seen = thread->triage.look(target_, when, fast ? kFastReuse : nanoseconds{0});
         if (thread->seen == ThreadTriage::State::kGone) must_refresh_ = true;
+        ++figures_.thread_looks;
+        if (thread->seen == ThreadTriage::State::kRunning) ++figures_.running_looks;
         if (!wants(*thread)) continue;
         const bool moves = thread->seen == ThreadTriage::State::kRunning;
         const bool sandwich = moves && (thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack()));
@@ -410,6 +412,7 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
         return;
     }
     thread.holds_gil = holds_gil(thread);
+    is_gil_held_ |= thread.holds_gil;
     if (status == ThreadReader::Status::kNoFrame ||
         (options_.which == WhichThreads::kGilHolder && !thread.holds_gil)) {
         thread.has_nothing = thread.seen == ThreadTriage::State::kBlocked;
@@ -435,7 +438,8 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
 }
 
 void Sampler::record(Thread& thread, StackId stack, PathId names, nanoseconds when, nanoseconds weight) {
-    epoch_.add(thread.index, stack, names, weight, when - start_);
+    const SampleMarks marks{thread.seen == ThreadTriage::State::kRunning, thread.holds_gil};
+    epoch_.add(thread.index, stack, names, weight, when - start_, marks);
 }
 
 Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
@@ -453,6 +457,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     read_ranges();
     parse_interpreters();
     in_doubt_.clear();
+    is_gil_held_ = false;
     for (Thread* thread : planned_) take_thread(*thread, when, weight);
     for (Thread* thread : in_doubt_) {
         if (budget_.allows(when - start_)) prove_by_stop(*thread);
@@ -460,13 +465,16 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     if (stopper_ != nullptr && stopper_->has_late()) stopper_->release_late();
     if (options_.which != WhichThreads::kRunning) {
         for (const auto& thread : threads_) {
-            if (thread->seen != ThreadTriage::State::kStillBlocked || !thread->has_last) continue;
+            if (thread->seen != ThreadTriage::State::kStillBlocked) continue;
+            is_gil_held_ |= thread->holds_gil;  // it has not run since it was read
+            if (!thread->has_last) continue;
             if (options_.which == WhichThreads::kGilHolder && !thread->holds_gil) continue;
             ++figures_.reused;
             record(*thread, thread->last_stack, thread->last_names, when, weight);
             epoch_.mark_used(thread->chain);
         }
     }
+    if (is_gil_held_) ++figures_.gil_ticks;
     epoch_.tick();
     if (epoch_.is_due(when)) end_epoch(when);
     return Outcome::kOk;

@@ -156,6 +156,7 @@ private:
     std::vector<Thread*> in_doubt_;
     std::size_t interpreter_ranges_ = 0;
     bool must_refresh_ = true;
+    bool is_gil_held_ = false;  // at this tick, by a thread that was looked at
     std::chrono::nanoseconds last_refresh_{0};
     std::chrono::nanoseconds last_slices_{0};
     std::chrono::nanoseconds start_{0};

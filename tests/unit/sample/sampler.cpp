@@ -186,6 +186,35 @@ TEST_CASE("sampler: only the GIL's holder, and a blocked thread without it is no
     });
 }
 
+TEST_CASE("sampler: each sample says whether its thread ran and held the GIL") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(101, "waits");
+        (void)s.add_thread(100, "holder", true);
+        s.python.target.block(101);
+        s.start(WhichThreads::kAll);
+        s.ticks(20);
+        s.python.target.block(100);  // as in C code that keeps the GIL
+        s.ticks(10);
+        s.sampler->finish(s.now);
+        std::uint32_t running = 0;
+        std::uint32_t holding = 0;
+        for (const SampleRecord& record : s.seen.records) {
+            const bool is_holder = s.seen.threads.at(record.thread).native_id == 100;
+            if (record.marks.is_running) running += record.samples;
+            if (record.marks.holds_gil) holding += record.samples;
+            CHECK((is_holder || record.marks == SampleMarks{}));
+        }
+        const bool has_gil = known.layout.gil_kind != GilKind::kNone;
+        CHECK(running == 20);
+        CHECK(holding == (has_gil ? 30 : 0));
+        const RunFigures figures = s.sampler->figures();
+        CHECK(figures.thread_looks == 60);
+        CHECK(figures.running_looks == 20);
+        CHECK(figures.gil_ticks == (has_gil ? 30 : 0));
+    });
+}
+
 TEST_CASE("sampler: one call a tick, however many threads") {
     for_each_layout([](const KnownLayout& known) {
         Sampling s(known);
