@@ -200,7 +200,13 @@ std::optional<CfiSection::Found> CfiSection::find(FileAddress address) const {
     auto run = run_cfi_program(program, address);
     if (!run) return std::nullopt;
     Found found{run->row, entry->start, entry->end};
-    found.row.is_signal_frame = entry->common.is_signal_frame;
+    UnwindRow& row = found.row;
+    row.is_signal_frame = entry->common.is_signal_frame;
+    const auto rules = row.all_rules();
+    row.is_plain =
+        !row.is_signal_frame && std::all_of(rules.begin(), rules.end(), [](const RegisterRule& rule) {
+            return rule.kind == RegisterRule::Kind::kAtOffset;
+        });
     if (run->end && raw(*run->end) < raw(entry->end)) found.end = *run->end;
     return found;
 }

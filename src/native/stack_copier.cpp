@@ -9,7 +9,6 @@ namespace pyprof {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kFirstReach = 256 << 10;
 // Some 0.2 ms of copying while the thread is stopped. Deeper stacks lose their roots.
 constexpr std::uint64_t kLongestReach = 1 << 20;
 // Behind the end of the outermost frame nothing is looked at.
@@ -17,53 +16,56 @@ constexpr std::uint64_t kSlack = 64;
 
 }  // namespace
 
-// Where the end is not known the stack is read to the end of its mapping, and where that is not known either,
-// page by page: the pages before the first bad one are taken.
-void StackCopier::plan_stack(pid_t tid, StackCopy& copy) {
-    Stack& stack = stacks_[tid];
-    if (stack.reach == 0) stack.reach = kFirstReach;
-    const Address sp = copy.registers.stack_pointer();
-    copy.begin = sp - kRedZoneBytes;
-    bool is_certain = true;
-    std::uint64_t size = distance(copy.begin, stack.end);
-    if (stack.end == kNullAddress || raw(stack.end) <= raw(sp) || size > kLongestReach) {
-        const Mapping* mapping = map_.mapping_of(sp);
-        is_certain = mapping != nullptr && mapping->readable;
-        size = stack.reach;
-        if (is_certain) size = std::min(size, distance(copy.begin, mapping->end));
+std::uint64_t StackCopier::read_to_known_end(Stack& stack, std::span<const ReadRange> also, StackCopy& copy,
+                                             ReadOutcome& also_outcome) {
+    ranges_.assign(also.begin(), also.end());
+    const std::uint64_t size = distance(copy.begin, stack.end);
+    const bool is_known = raw(stack.end) > raw(copy.begin) && size <= kLongestReach;
+    if (is_known) {
+        copy.bytes.resize(size);
+        ranges_.push_back({copy.begin, copy.bytes});
+    }
+    const ReadOutcome outcome = memory_.read(ranges_);
+    also_outcome = {std::min(outcome.complete, also.size()), ReadFault::kNone};
+    if (outcome.complete < also.size()) also_outcome.fault = outcome.fault;
+    return is_known && outcome.complete == ranges_.size() ? size : 0;
+}
+
+// A mapping says little of where a stack ends: since glibc 2.42 the guard between two stacks lies within one
+// mapping (MADV_GUARD_INSTALL), and other memory may follow without a seam. So all is taken up to the first
+// page that can't be read, as far as the reach.
+std::uint64_t StackCopier::read_page_by_page(Stack& stack, StackCopy& copy) {
+    std::uint64_t size = stack.reach;
+    if (const Mapping* mapping = map_.mapping_of(copy.begin + kRedZoneBytes); mapping != nullptr) {
+        size = std::min(size, distance(copy.begin, mapping->end));
     }
     copy.bytes.resize(size);
-    const std::span<std::byte> bytes(copy.bytes);
-    if (is_certain) {
-        ranges_.push_back({copy.begin, bytes});
-        return;
-    }
+    ranges_.clear();
     for (std::uint64_t at = 0; at < size;) {
         const std::uint64_t piece = std::min(kPage - raw(copy.begin + at) % kPage, size - at);
-        ranges_.push_back({copy.begin + at, bytes.subspan(at, piece)});
+        ranges_.push_back({copy.begin + at, std::span(copy.bytes).subspan(at, piece)});
         at += piece;
     }
+    const std::size_t complete = memory_.read(ranges_).complete;
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < complete; ++i) bytes += ranges_[i].to.size();
+    if (bytes > 0 && bytes < size) stack.end = copy.begin + bytes;
+    return bytes;
 }
 
 CopyOutcome StackCopier::read(pid_t tid, std::span<const ReadRange> also, StackCopy& copy,
                               ReadOutcome& also_outcome) {
-    ranges_.assign(also.begin(), also.end());
-    plan_stack(tid, copy);
-    ReadOutcome outcome = memory_.read(ranges_);
-    also_outcome = {std::min(outcome.complete, also.size()), ReadFault::kNone};
-    std::size_t read = outcome.complete;
-    if (read < also.size()) {
-        also_outcome.fault = outcome.fault;
-        read = also.size() + memory_.read(std::span(ranges_).subspan(also.size())).complete;
+    Stack& stack = stacks_[tid];
+    const Address sp = copy.registers.stack_pointer();
+    copy.begin = sp - kRedZoneBytes;
+    std::uint64_t bytes = read_to_known_end(stack, also, copy, also_outcome);
+    if (bytes == 0) bytes = read_page_by_page(stack, copy);
+    if (bytes == 0) {  // the red zone may lie in the guard below the stack
+        copy.begin = sp;
+        bytes = read_page_by_page(stack, copy);
     }
-    std::uint64_t bytes = 0;
-    for (std::size_t i = also.size(); i < read; ++i) bytes += ranges_[i].to.size();
     copy.bytes.resize(bytes);
-    if (bytes <= kRedZoneBytes) {
-        stacks_.erase(tid);
-        return CopyOutcome::kUnreadable;
-    }
-    return CopyOutcome::kCopied;
+    return bytes == 0 ? CopyOutcome::kUnreadable : CopyOutcome::kCopied;
 }
 
 StackCopier::Copied StackCopier::copy_running(pid_t tid, std::span<const ReadRange> also, StackCopy& copy,
@@ -71,14 +73,20 @@ StackCopier::Copied StackCopier::copy_running(pid_t tid, std::span<const ReadRan
     Copied copied;
     if (!stopper_.stop(tid, patience)) return copied;
     const auto start = monotonic_now();
+    copied = copy_stopped(tid, also, copy);
+    // Before the resume: the kernel likes to run the woken thread here, in our place.
+    copied.stopped = monotonic_now() - start;
+    stopper_.resume();
+    return copied;
+}
+
+StackCopier::Copied StackCopier::copy_stopped(pid_t tid, std::span<const ReadRange> also, StackCopy& copy) {
+    Copied copied;
     copied.outcome = CopyOutcome::kUnreadable;
     if (const auto registers = stopper_.read_registers()) {
         copy.registers = *registers;
         copied.outcome = read(tid, also, copy, copied.also);
     }
-    // Before the resume: the kernel likes to run the woken thread here, in our place.
-    copied.stopped = monotonic_now() - start;
-    stopper_.resume();
     return copied;
 }
 
@@ -98,7 +106,7 @@ void StackCopier::learn(pid_t tid, const Unwound& unwound, std::span<const Nativ
     Stack& stack = known.value();
     if (unwound.is_complete()) {
         stack.end = frames.back().cfa + kSlack;
-    } else if (unwound.end == UnwindEnd::kOutsideCopy) {
+    } else if (unwound.end == UnwindEnd::kOutsideCopy && stack.reach < kLongestReach) {
         stack.end = kNullAddress;
         stack.reach = std::min(stack.reach * 2, kLongestReach);
     }

@@ -45,6 +45,8 @@ public:
     // no processor for it to come to its stop on.
     Copied copy_running(pid_t tid, std::span<const ReadRange> also, StackCopy& copy,
                         std::chrono::nanoseconds patience = std::chrono::milliseconds(20));
+    // The same of a thread that the stopper holds, and goes on holding.
+    Copied copy_stopped(pid_t tid, std::span<const ReadRange> also, StackCopy& copy);
     // Of a thread that sleeps in the kernel, without a stop: only two registers are known. The caller makes
     // sure that it slept before and after.
     Copied copy_blocked(pid_t tid, const Activity& activity, std::span<const ReadRange> also,
@@ -57,10 +59,15 @@ public:
 private:
     struct Stack {
         Address end{};  // null: not known
-        std::uint64_t reach = 0;
+        std::uint64_t reach = kFirstReach;
     };
+    static constexpr std::uint64_t kFirstReach = 256 << 10;
+
     CopyOutcome read(pid_t tid, std::span<const ReadRange> also, StackCopy& copy, ReadOutcome& also_outcome);
-    void plan_stack(pid_t tid, StackCopy& copy);
+    // Reads from copy.begin on; how many bytes there were.
+    std::uint64_t read_to_known_end(Stack& stack, std::span<const ReadRange> also, StackCopy& copy,
+                                    ReadOutcome& also_outcome);
+    std::uint64_t read_page_by_page(Stack& stack, StackCopy& copy);
 
     Memory& memory_;
     const ModuleMap& map_;

@@ -42,6 +42,7 @@ struct UnwindRow {
     Cfa cfa = Cfa::kNone;
     std::uint8_t cfa_register = 0;
     bool is_signal_frame = false;  // its caller was interrupted, it did not call
+    bool is_plain = false;         // every rule is at an offset from the CFA: nearly all rows
     std::uint8_t rule_count = 0;
     std::int32_t cfa_value = 0;
     std::uint16_t cfa_size = 0;

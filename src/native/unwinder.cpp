@@ -116,11 +116,28 @@ bool Unwinder::step_by_frame_pointer(const StackCopy& copy, RegisterSet& registe
     return true;
 }
 
+// The common case in place: no rule reads a register, so none is needed once the CFA is known.
+bool Unwinder::step_plainly(const StackCopy& copy, const UnwindRow& row, Address cfa,
+                            RegisterSet& registers) {
+    registers.keep_only(RegisterSet::kKeptByCalls);
+    registers.set(RegisterSet::kRsp, raw(cfa));
+    for (const RegisterRule& rule : row.all_rules()) {
+        const auto word = copy.word_at(cfa + static_cast<std::uint64_t>(std::int64_t{rule.value}));
+        if (!word) return false;
+        registers.set(rule.number, *word);
+    }
+    return true;
+}
+
 std::optional<UnwindEnd> Unwinder::step(const StackCopy& copy, const UnwindRow& row, Address cfa,
                                         RegisterSet& registers) {
     const RegisterRule* back = return_rule(row);
     if (back == nullptr) return UnwindEnd::kBadRule;
     if (back->kind == RegisterRule::Kind::kUndefined) return UnwindEnd::kRoot;
+    if (row.is_plain) {
+        if (step_plainly(copy, row, cfa, registers)) return std::nullopt;
+        return UnwindEnd::kOutsideCopy;
+    }
     RegisterSet caller = registers;
     // A signal interrupts anywhere: only what its frame has saved is known then.
     caller.keep_only(row.is_signal_frame ? 0 : RegisterSet::kKeptByCalls);

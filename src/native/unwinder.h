@@ -75,8 +75,10 @@ private:
     Unwound walk(const StackCopy& copy, RegisterSet registers, bool is_call_site,
                  std::vector<NativeFrame>& frames);
     // Makes the registers those of the caller. kRoot: there is none.
-    std::optional<UnwindEnd> step(const StackCopy& copy, const UnwindRow& row, Address cfa,
-                                  RegisterSet& registers);
+    static std::optional<UnwindEnd> step(const StackCopy& copy, const UnwindRow& row, Address cfa,
+                                         RegisterSet& registers);
+    static bool step_plainly(const StackCopy& copy, const UnwindRow& row, Address cfa,
+                             RegisterSet& registers);
     bool step_by_frame_pointer(const StackCopy& copy, RegisterSet& registers, NativeFrame& frame) const;
 
     ModuleMap modules_;
