@@ -38,6 +38,7 @@ struct Options {
     DoctorSettings doctor;
     std::string rate = "100";
     std::string duration;
+    std::string dump_async = "on";
     long record_pid = 0;
     long dump_pid = 0;
     long doctor_pid = 0;
@@ -76,6 +77,7 @@ CLI::App* add_dump(CLI::App& app, Options& options) {
     dump->add_option("-p,--pid", options.dump_pid, "Process to look at")->group("Target");
     dump->add_option("--replay", options.dump.replay, "Read a snapshot instead of a process")->group("Target");
     dump->add_flag("--json", options.dump.json, "One JSON object")->group("Output");
+    dump->add_option("--async", options.dump_async, "Tasks of asyncio: on, off (default: on where a loop is found)")->group("Output")->expected(0, 1);
     dump->add_flag("--full-filenames", options.dump.full_filenames, "Do not shorten file names")->group("Output");
     dump->add_option("--snapshot", options.dump.snapshot, "Also record every byte that was read into this file")->group("Output");
     dump->add_flag("--nonblocking", options.dump.nonblocking, "Do not stop the process for the copy")->group("Sampling");
@@ -135,6 +137,10 @@ Result<int> start_dump(Options& options, const CLI::App& dump) {
         if (!pid) return tl::unexpected(pid.error());
         options.dump.pid = *pid;
     }
+    if (options.dump_async != "on" && options.dump_async != "off" && !options.dump_async.empty()) {
+        return fail(ExitCode::kUsage, fmt::format("--async={} is neither on nor off", options.dump_async), "use --async or --async=off");
+    }
+    options.dump.tasks = options.dump_async != "off";
     return run_dump(options.dump);
 }
 

@@ -39,6 +39,7 @@ struct DumpSettings {
     bool json = false;
     bool nonblocking = false;
     bool full_filenames = false;
+    bool tasks = true;     // of asyncio
     std::string snapshot;  // file to record every read into
     std::string replay;    // snapshot to read instead of a process
 };

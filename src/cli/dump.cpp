@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "cli/attach.h"
 #include "cli/commands.h"
+#include "cli/dump_tasks.h"
 #include "cli/messages.h"
-#include "profile/source_path.h"
 #include "profile/utf8.h"
 #include "target/invoking_user.h"
 #include "target/live_target.h"
@@ -15,9 +15,6 @@
 #include "target/snapshot_target.h"
 
 #include <fmt/format.h>
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
-
 #include <iterator>
 #include <optional>
 
@@ -32,7 +29,7 @@ std::string text_of(const Dump& dump, const DumpSettings& settings) {
     std::string out;
     const auto to = std::back_inserter(out);
     fmt::format_to(to, "Process {}: {}\nPython {}\n", dump.process.pid, escape_control(joined(dump.process.command)), dump.python);
-    if (dump.broken_lists > 0) fmt::format_to(to, "{} lists of threads could not be read to their end\n", dump.broken_lists);
+    if (dump.broken_lists > 0) fmt::format_to(to, "{} lists of threads or tasks could not be read to their end\n", dump.broken_lists);
     for (const DumpThread& thread : dump.threads) {
         fmt::format_to(to, "\nThread {} \"{}\" {}", thread.native_id, escape_control(thread.name), name_of(thread.condition));
         if (thread.syscall) fmt::format_to(to, " in {}", *thread.syscall);
@@ -40,24 +37,17 @@ std::string text_of(const Dump& dump, const DumpSettings& settings) {
         fmt::format_to(to, "\n");
         if (thread.frames.empty()) fmt::format_to(to, "    no Python frames\n");
         for (const DumpFrame& frame : thread.frames) {
-            std::string text = escape_control(frame.name);
-            if (!frame.file.empty()) {
-                const std::string_view file =
-                    settings.full_filenames ? std::string_view(frame.file)
-                                            : shorten(frame.file, dump.process.working_directory).short_path;
-                text += fmt::format(" ({}", escape_control(file));
-                text += frame.line > 0 ? fmt::format(":{})", frame.line) : ")";
-            }
-            fmt::format_to(to, "    {}\n", text);
+            fmt::format_to(to, "    {}\n", label_of(frame, dump.process.working_directory, settings.full_filenames));
         }
     }
+    append_tasks(dump, settings.full_filenames, out);
     return out;
 }
 
 std::string json_of(const Dump& dump) {
     rapidjson::StringBuffer buffer;
     // ASCII alone, the rest as \uNNNN: no control sequence can be spelled in it, should it reach a terminal.
-    rapidjson::PrettyWriter<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::ASCII<>> writer(buffer);
+    DumpWriter writer(buffer);
     writer.SetIndent(' ', 2);
     const auto value_text = [&](std::string_view value) {
         const std::string valid = to_valid_utf8(value);
@@ -99,21 +89,11 @@ std::string json_of(const Dump& dump) {
             writer.Key("syscall");
             writer.Null();
         }
-        writer.Key("frames");
-        writer.StartArray();
-        for (const DumpFrame& frame : thread.frames) {
-            writer.StartObject();
-            text("kind", frame.kind == FrameKind::kPython ? "python" : frame.kind == FrameKind::kNative ? "native" : "marker");
-            text("name", frame.name);
-            text("file", frame.file);
-            writer.Key("line");
-            writer.Int(frame.line);
-            writer.EndObject();
-        }
-        writer.EndArray();
+        write_frames(writer, thread.frames);
         writer.EndObject();
     }
     writer.EndArray();
+    write_tasks(writer, dump);
     writer.EndObject();
     return std::string(buffer.GetString(), buffer.GetSize()) + '\n';
 }
@@ -129,7 +109,7 @@ Result<int> run_dump(const DumpSettings& settings) {
     Target& target = recorder ? static_cast<Target&>(*recorder) : **opened;
     auto process = PythonProcess::attach(target, {true, is_live ? kStartPatience : kStartPatience.zero()});
     if (!process) return tl::unexpected(process.error());
-    const auto dump = take_dump(target, *process, {settings.nonblocking, true});
+    const auto dump = take_dump(target, *process, {settings.nonblocking, true, settings.tasks});
     if (!dump) return tl::unexpected(dump.error());
     if (recorder) {
         const auto written = write_snapshot(recorder->snapshot(), settings.snapshot, invoking_owner());

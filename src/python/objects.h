@@ -55,6 +55,10 @@ struct DictEntry {
                                                               Address dict,
                                                               std::size_t max_entries = kMaxDictEntries);
 
+// The members of a set, in the order of its table. As with dicts, whether it is one is the caller's question.
+[[nodiscard]] std::optional<std::vector<Address>> read_set(Memory& memory, const Layout& layout, Address set,
+                                                           std::size_t max_members = kMaxDictEntries);
+
 // The value of a str key; kNullAddress when the key is not there; nothing when the dict can't be read.
 [[nodiscard]] std::optional<Address> find_in_dict(Memory& memory, const Layout& layout, Address dict,
                                                   std::string_view key);

@@ -2,7 +2,9 @@
 #include "sample/dump.h"
 
 #include "python/code_cache.h"
+#include "python/asyncio_tasks.h"
 #include "python/thread_names.h"
+#include "sample/dump_tasks.h"
 #include "sample/stack_builder.h"
 #include "sample/thread_reader.h"
 #include "target/syscall_names.h"
@@ -35,7 +37,9 @@ public:
           shape_(layout_),
           options_(options),
           codes_(memory_, layout_, stacks_),
-          builder_(codes_, stacks_, options.with_lines) {}
+          builder_(codes_, stacks_, options.with_lines),
+          asyncio_(target, layout_, stacks_),
+          tasks_(asyncio_, builder_, stacks_) {}
 
     Result<Dump> run();
 
@@ -77,11 +81,16 @@ private:
     StackBuilder builder_;
     std::vector<std::pair<Address, GilFacts>> gils_;
     std::vector<Mapping> mappings_;  // where there are several interpreters
+    ThreadList list_;
+    AsyncioReader asyncio_;
+    DumpTasks tasks_;
+    std::vector<DumpWalk> walks_;  // of threads whose stack held still
 };
 
 // What needs no stop is done before it: names, and what the kernel says (a stopped thread is blocked).
 std::vector<Dumper::Seen> Dumper::look_at_threads(Dump& dump) {
-    const ThreadList list = process_.read_threads(target_);
+    list_ = process_.read_threads(target_);
+    const ThreadList& list = list_;
     dump.broken_lists = list.broken_lists;
     if (list.interpreters.size() > 1) mappings_ = target_.read_mappings().value_or(std::vector<Mapping>());
     std::vector<std::pair<Address, ThreadNames>> names;
@@ -260,6 +269,7 @@ std::optional<Dumper::Read> Dumper::read_thread(const Seen& seen) {
     const bool complete = builder_.build(walk, chain) != StackBuilder::Built::kTorn && walk.end == WalkEnd::kRoot;
     if (complete && holds_still) {
         append_frames(builder_.stack_of(chain), thread.frames);
+        walks_.push_back({seen.state.address, thread.native_id, walk.frames});
     } else {
         append_frames(builder_.unproved(walk.frames.empty() ? nullptr : &walk.frames.front()), thread.frames);
     }
@@ -286,6 +296,13 @@ Result<Dump> Dumper::run() {
     dump.process = std::move(*facts);
     dump.python = process_.version_text();
     const std::vector<Seen> threads = look_at_threads(dump);
+    dump.has_asyncio = options_.with_tasks && asyncio_.find(list_.interpreters);
+    if (options_.with_tasks) dump.asyncio_problem = asyncio_.problem();
+    // A first look while all runs: what it reads is known when the second one, of a target that stands, needs it.
+    if (dump.has_asyncio) {
+        Dump rehearsal;
+        tasks_.look(list_, false, {}, rehearsal);
+    }
     std::vector<Read> reads;
     {
         std::unique_ptr<Stop> stop;
@@ -302,6 +319,7 @@ Result<Dump> Dumper::run() {
         for (const Seen& seen : threads) {
             if (auto read = read_thread(seen)) reads.push_back(std::move(*read));
         }
+        if (dump.has_asyncio) tasks_.look(list_, !options_.nonblocking, walks_, dump);
     }
     dump.threads = join(std::move(reads));
     return dump;

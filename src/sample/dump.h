@@ -8,6 +8,7 @@
 #include <pyprof/target.h>
 
 #include "python/python_process.h"
+#include "python/task_graph.h"
 
 #include <cstdint>
 #include <optional>
@@ -35,16 +36,41 @@ struct DumpThread {
     std::vector<DumpFrame> frames;   // leaf first
 };
 
+// A task of asyncio that is not done.
+struct DumpTask {
+    struct Awaiter {
+        std::size_t task = 0;  // index in Dump::tasks
+        EdgeSource source = EdgeSource::kAwait;
+        bool is_wait = true;   // false: the awaiter, a group's parent say, does something else now
+    };
+    std::uint64_t id = 0;  // its address: unique among those that live at one time
+    std::string name;
+    bool is_named = false;  // by the program; else asyncio's "Task-N"
+    std::string coroutine;  // qualified name of its outermost coroutine
+    TaskState state = TaskState::kWaiting;
+    bool has_begun = true;
+    std::optional<std::uint64_t> thread;         // native id; empty: its loop does not run
+    std::string waiting_on;                      // type of the future that it waits for; empty: none
+    std::optional<std::size_t> waiting_on_task;  // where that is a task
+    std::vector<DumpFrame> frames;               // leaf first
+    std::vector<Awaiter> awaiters;
+};
+
 struct Dump {
     ProcessFacts process;
     std::string python;
     std::vector<DumpThread> threads;  // main first, then as they were made
-    std::uint32_t broken_lists = 0;   // lists of threads that could not be read to their end
+    std::uint32_t broken_lists = 0;   // lists of threads or tasks that could not be read to their end
+    bool has_asyncio = false;         // asyncio is loaded and was looked at
+    std::string asyncio_problem;      // why its tasks can't be read; empty: they can
+    std::vector<DumpTask> tasks;
+    std::uint32_t torn_tasks = 0;     // that did not hold still long enough to be read
 };
 
 struct DumpOptions {
     bool nonblocking = false;
     bool with_lines = true;
+    bool with_tasks = true;  // of asyncio
 };
 
 Result<Dump> take_dump(Target& target, PythonProcess& process, const DumpOptions& options);

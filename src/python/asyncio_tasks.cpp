@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One look: lists of tasks, each task with its coroutines and the awaiters that its callbacks name, then the
+// edges, of which an awaiter that waits for something else is no end.
+#include "python/asyncio_tasks.h"
+
+#include "python/objects.h"
+
+#include <algorithm>
+#include <array>
+
+namespace pyprof {
+
+namespace {
+
+constexpr std::size_t kMostTasks = 200'000;
+constexpr int kMostTries = 4;
+constexpr std::uint32_t kForgetClassesAfter = 256;  // looks
+constexpr Address kNoAddress{~0ULL};
+
+std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+
+bool can_be_object(Address address) {
+    return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
+}
+
+}  // namespace
+
+struct AsyncioReader::Interpreter {
+    Interpreter(const Layout& layout, const AsyncioLayout& asyncio)
+        : kinds(layout), coroutines(layout, asyncio.coroutine, kinds), awaiters(layout, asyncio, kinds) {}
+
+    Address address{};
+    AsyncioModules modules;
+    ObjectKinds kinds;
+    CoroutineReader coroutines;
+    AwaiterFinder awaiters;
+    std::vector<Address> listed;  // tasks of this look
+};
+
+struct AsyncioReader::Found {
+    AsyncTask task;
+    Address name{};
+    bool name_is_int = false;
+    bool is_pending = false;
+    std::vector<FoundAwaiter> awaiters;
+};
+
+void TaskSweep::clear() {
+    tasks.clear();
+    frames.clear();
+    edges.clear();
+    order.clear();
+    loops.clear();
+    torn = 0;
+    broken_lists = 0;
+}
+
+AsyncioReader::AsyncioReader(Target& target, const Layout& layout, StackTable& stacks)
+    : target_(&target), layout_(&layout), stacks_(&stacks), pages_(target.memory()), names_(layout, stacks) {}
+
+AsyncioReader::~AsyncioReader() = default;
+
+bool AsyncioReader::find(std::span<const InterpreterState> interpreters) {
+    std::erase_if(interpreters_, [&](const std::unique_ptr<Interpreter>& known) {
+        return std::none_of(interpreters.begin(), interpreters.end(),
+                            [&](const InterpreterState& state) { return state.address == known->address; });
+    });
+    for (const InterpreterState& state : interpreters) {
+        const bool is_known = std::any_of(interpreters_.begin(), interpreters_.end(),
+                                          [&](const auto& known) { return known->address == state.address; });
+        if (!is_known && problem_.empty()) add_interpreter(state.address);
+    }
+    return is_found();
+}
+
+void AsyncioReader::add_interpreter(Address interpreter) {
+    auto modules = find_asyncio_modules(target_->memory(), *layout_, interpreter);
+    if (!modules) return;
+    if (!has_layout_) {
+        const bool needs_debug = needs_asyncio_debug(*layout_) && modules->types.task != kNullAddress;
+        const auto debug = needs_debug ? read_asyncio_debug(*target_) : std::vector<std::byte>();
+        const auto asyncio = asyncio_layout_for(*layout_, debug);
+        if (!asyncio) {
+            problem_ = debug.empty() ? "the section .AsyncioDebug of _asyncio is not found"
+                                     : "the section .AsyncioDebug of _asyncio makes no sense";
+            return;
+        }
+        asyncio_ = *asyncio;
+        task_bytes_.resize(std::max<std::size_t>(asyncio_.task.size, 64));
+        has_layout_ = true;
+    }
+    if (const auto mismatch = find_asyncio_mismatch(target_->memory(), *layout_, asyncio_, modules->types)) {
+        problem_ = *mismatch;
+        return;
+    }
+    auto added = std::make_unique<Interpreter>(*layout_, asyncio_);
+    added->address = interpreter;
+    added->kinds.set_asyncio_types(modules->types);
+    added->modules = std::move(*modules);
+    interpreters_.push_back(std::move(added));
+}
+
+// Up to 3.12: the thread's dict holds the running loop, or up to 3.11 a holder of {loop, pid}.
+Address AsyncioReader::running_loop_of_dict(Address thread) {
+    const auto dict = read_pointer(pages_, thread + at(layout_->thread.dict));
+    if (!dict || !can_be_object(*dict)) return kNullAddress;
+    const Address held = find_in_dict(pages_, *layout_, *dict, "__asyncio_running_event_loop__").value_or(kNullAddress);
+    if (!can_be_object(held) || !asyncio_.loop_in_holder) return held;
+    return read_pointer(pages_, held + layout_->object.header_size).value_or(kNullAddress);
+}
+
+void AsyncioReader::read_loops(const ThreadList& threads, TaskSweep& sweep) {
+    const AsyncioLayout::Thread& layout = asyncio_.thread;
+    for (const ThreadState& thread : threads.threads) {
+        const bool is_of_ours =
+            std::any_of(interpreters_.begin(), interpreters_.end(),
+                        [&](const auto& interpreter) { return interpreter->address == thread.interpreter; });
+        if (!is_of_ours) continue;
+        RunningLoop running;
+        running.thread = thread.address;
+        running.loop = has(layout.running_loop)
+                           ? read_pointer(pages_, thread.address + at(layout.running_loop)).value_or(kNullAddress)
+                           : running_loop_of_dict(thread.address);
+        if (!can_be_object(running.loop)) continue;
+        if (has(layout.running_task)) {
+            running.running_task =
+                read_pointer(pages_, thread.address + at(layout.running_task)).value_or(kNullAddress);
+        }
+        if (has(layout.context_version)) {
+            running.context_version =
+                read_value<std::uint64_t>(pages_, thread.address + at(layout.context_version)).value_or(0);
+        }
+        sweep.loops.push_back(running);
+    }
+}
+
+// Reads until every byte of one try stood there at one moment. False: it never did.
+template <class Read>
+bool AsyncioReader::read_whole(Read&& read) {
+    for (int i = 0; i < kMostTries; ++i) {
+        if (i > 0) pages_.copy_log_again();
+        pages_.start_log();
+        const bool makes_sense = read();
+        pages_.stop_log();
+        if (is_stopped_) return makes_sense;
+        if (pages_.check_log() == PageCache::Agreement::kEqual) return makes_sense;
+    }
+    return false;
+}
+
+// A circle of nodes {next, prev} within the tasks, with a head that is none (pycore_llist.h).
+bool AsyncioReader::list_linked(Address head, Address owner) {
+    Address node = read_pointer(pages_, head).value_or(kNullAddress);
+    Address previous = head;
+    if (node == kNullAddress && owner != kNullAddress) return true;  // never set up
+    while (node != head) {
+        const auto links = can_be_object(node) ? read_value<std::array<std::uint64_t, 2>>(pages_, node) : std::nullopt;
+        if (!links || Address{(*links)[1]} != previous || listed_.size() >= kMostTasks) return false;
+        listed_.push_back(node - at(asyncio_.task.node));
+        previous = node;
+        node = Address{(*links)[0]};
+    }
+    return true;
+}
+
+// A set of tasks, or a WeakSet, whose attribute `data` is a set of weak references.
+bool AsyncioReader::list_set(Interpreter& interpreter, Address set, bool is_weak) {
+    if (is_weak) set = read_attribute(pages_, *layout_, set, "data").value_or(kNullAddress);
+    if (interpreter.kinds.kind_of(pages_, set) != ObjectKind::kSet) return false;
+    const auto members = read_set(pages_, *layout_, set, kMostTasks);
+    if (!members) return false;
+    for (const Address member : *members) {
+        if (!is_weak) {
+            listed_.push_back(member);
+            continue;
+        }
+        if (interpreter.kinds.kind_of(pages_, member) != ObjectKind::kWeakref) continue;
+        const auto task = read_pointer(pages_, member + layout_->object.header_size);
+        if (task && can_be_object(*task)) listed_.push_back(*task);
+    }
+    return true;
+}
+
+void AsyncioReader::list_tasks(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep) {
+    interpreter.listed.clear();
+    const auto take = [&](auto&& list) {
+        const bool is_whole = read_whole([&] {
+            listed_.clear();
+            return list();
+        });
+        if (!is_whole) ++sweep.broken_lists;  // what was listed are candidates all the same: each is judged by itself
+        interpreter.listed.insert(interpreter.listed.end(), listed_.begin(), listed_.end());
+    };
+    if (has(asyncio_.task.node)) {
+        for (const ThreadState& thread : threads.threads) {
+            if (thread.interpreter != interpreter.address) continue;
+            take([&] { return list_linked(thread.address + at(asyncio_.thread.tasks_head), thread.address); });
+        }
+        take([&] {
+            return list_linked(interpreter.address + at(asyncio_.interpreter_tasks_head), interpreter.address);
+        });
+    }
+    for (const Address set : interpreter.modules.weak_sets) take([&] { return list_set(interpreter, set, true); });
+    for (const Address set : interpreter.modules.eager_sets) take([&] { return list_set(interpreter, set, false); });
+}
+
+bool AsyncioReader::is_pending_python(Address future) {
+    const auto state = read_attribute(pages_, *layout_, future, "_state");
+    if (!state) return false;
+    if (*state == kNullAddress) return true;  // the class's default
+    return read_unicode(pages_, *layout_, *state, 16) == "PENDING";
+}
+
+bool AsyncioReader::is_done(Address future, ObjectKind kind) {
+    if (kind == ObjectKind::kPythonTask || kind == ObjectKind::kPythonFuture) return !is_pending_python(future);
+    return read_value<std::int32_t>(pages_, future + at(asyncio_.future.state)).value_or(0) != 0;
+}
+
+bool AsyncioReader::read_c_task(Interpreter& interpreter, AsyncTask& task, Found& found) {
+    if (!read_bytes(pages_, task.address, task_bytes_)) return false;
+    const auto pointer = [&](Offset offset) { return Address{load<std::uint64_t>(task_bytes_.data(), at(offset))}; };
+    found.is_pending = load<std::int32_t>(task_bytes_.data(), at(asyncio_.future.state)) == 0;
+    task.loop = pointer(asyncio_.future.loop);
+    task.coroutine = pointer(asyncio_.task.coroutine);
+    task.waits_for = pointer(asyncio_.task.fut_waiter);
+    found.name = pointer(asyncio_.task.name);
+    found.name_is_int = can_be_object(found.name) && interpreter.kinds.kind_of(pages_, found.name) == ObjectKind::kInt;
+    return true;
+}
+
+bool AsyncioReader::read_python_task(Interpreter&, AsyncTask& task, Found& found) {
+    const auto attribute = [&](const char* name) {
+        return read_attribute(pages_, *layout_, task.address, name).value_or(kNoAddress);
+    };
+    task.is_python = true;
+    task.coroutine = attribute("_coro");
+    if (task.coroutine == kNoAddress) return false;
+    task.loop = attribute("_loop");
+    task.waits_for = attribute("_fut_waiter");
+    found.name = attribute("_name");
+    found.is_pending = is_pending_python(task.address);
+    return true;
+}
+
+// False: state and coroutine contradict each other.
+bool AsyncioReader::set_state(AsyncTask& task, const CoroutineChain& chain) {
+    using End = CoroutineChain::End;
+    task.end = chain.end;
+    task.awaited = chain.awaited;
+    task.awaited_kind = chain.awaited_kind;
+    switch (chain.end) {
+        case End::kTorn:
+        case End::kFinished:
+            return false;
+        case End::kExecuting:
+            // The last one of a suspended task can't execute: another thread would have to drive it.
+            task.state = TaskState::kRunning;
+            return task.waits_for == kNullAddress || chain.frames.size() > 1;
+        case End::kCreated:
+            task.has_begun = chain.frames.size() > 1;
+            break;
+        case End::kAwaitable:
+        case End::kYield:
+        case End::kEndless:
+            break;
+    }
+    const bool waits = is_future(task.waits_for_kind) && !is_done(task.waits_for, task.waits_for_kind);
+    task.state = waits ? TaskState::kWaiting : TaskState::kReady;
+    return true;
+}
+
+StringId AsyncioReader::type_text(Interpreter& interpreter, Address object) {
+    const auto type = can_be_object(object) ? read_type(pages_, *layout_, object) : std::nullopt;
+    return type ? stacks_->intern_string(interpreter.kinds.name_of_type(pages_, *type)) : kNoString;
+}
+
+// One try. False: what was read contradicts itself. found.is_pending false: it is done, and no longer listed.
+bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectKind kind, TaskSweep& sweep,
+                              Found& found) {
+    found.task = AsyncTask{};
+    found.awaiters.clear();
+    found.is_pending = false;
+    AsyncTask& task = found.task;
+    task.address = address;
+    task.interpreter = interpreter.address;
+    if (!(kind == ObjectKind::kTask ? read_c_task(interpreter, task, found) : read_python_task(interpreter, task, found)))
+        return false;
+    if (!found.is_pending) return true;
+    if (!can_be_object(task.coroutine)) return false;
+    if (task.waits_for != kNullAddress) {
+        task.waits_for_kind = interpreter.kinds.kind_of(pages_, task.waits_for);
+        if (task.waits_for_kind == ObjectKind::kNone) task.waits_for = kNullAddress;
+        if (task.waits_for_kind == ObjectKind::kUnreadable) return false;
+    }
+    interpreter.coroutines.read_chain(pages_, task.coroutine, chain_);
+    if (!set_state(task, chain_)) return false;
+    interpreter.awaiters.find(pages_, address, kind, found.awaiters);
+
+    task.name = names_.read_name(pages_, found.name, found.name_is_int);
+    const auto qualname = read_pointer(pages_, task.coroutine + at(layout_->generator.qualname));
+    if (qualname && !chain_.frames.empty()) task.coroutine_name = names_.read_text(pages_, *qualname);
+    if (task.waits_for != kNullAddress) task.waits_for_type = type_text(interpreter, task.waits_for);
+    if (task.awaited != kNullAddress) task.awaited_type = type_text(interpreter, task.awaited);
+    task.first_frame = static_cast<std::uint32_t>(sweep.frames.size());
+    task.frame_count = static_cast<std::uint32_t>(chain_.frames.size());
+    return true;
+}
+
+void AsyncioReader::read_tasks(Interpreter& interpreter, TaskSweep& sweep) {
+    Found found;
+    for (const Address address : interpreter.listed) {
+        if (index_.find(raw(address)) != index_.end() || sweep.tasks.size() >= kMostTasks) continue;
+        bool is_task_at_all = false;
+        const bool is_whole = read_whole([&] {
+            const ObjectKind kind = interpreter.kinds.kind_of(pages_, address);
+            is_task_at_all = is_task(kind);
+            return is_task_at_all && read_task(interpreter, address, kind, sweep, found);
+        });
+        if (!is_whole) {
+            if (is_task_at_all) ++sweep.torn;
+            continue;
+        }
+        if (!found.is_pending) continue;
+        AsyncTask& task = found.task;
+        for (const RunningLoop& running : sweep.loops) {
+            if (running.loop != task.loop) continue;
+            task.thread = running.thread;
+            task.is_current = running.running_task == task.address;
+        }
+        sweep.frames.insert(sweep.frames.end(), chain_.frames.rbegin(), chain_.frames.rend());
+        index_[raw(address)] = static_cast<TaskIndex>(sweep.tasks.size());
+        if (awaiters_.size() <= sweep.tasks.size()) awaiters_.emplace_back();
+        std::swap(awaiters_[sweep.tasks.size()], found.awaiters);
+        sweep.order.push_back(raw(address));
+        sweep.tasks.push_back(task);
+    }
+}
+
+void AsyncioReader::resolve_edges(TaskSweep& sweep) {
+    for (TaskIndex task = 0; task < sweep.tasks.size(); ++task) {
+        for (const FoundAwaiter& awaiter : awaiters_[task]) {
+            const auto known = index_.find(raw(awaiter.task));
+            if (known == index_.end()) continue;  // done, or never a task of asyncio
+            const Address waits_for = sweep.tasks[known->second].waits_for;
+            const bool is_wait = waits_for != kNullAddress && waits_for == awaiter.through;
+            if (awaiter.must_wait && !is_wait) continue;
+            sweep.edges.push_back({task, known->second, awaiter.source, is_wait});
+        }
+    }
+}
+
+void AsyncioReader::sweep(const ThreadList& threads, bool is_stopped, TaskSweep& sweep) {
+    sweep.clear();
+    index_.clear();
+    if (interpreters_.empty()) return;
+    is_stopped_ = is_stopped;
+    const bool forgets = ++looks_ % kForgetClassesAfter == 0;
+    pages_.begin_look(!is_stopped);
+    read_loops(threads, sweep);
+    for (const auto& interpreter : interpreters_) {
+        if (forgets) {
+            interpreter->kinds.forget_python_classes();
+            interpreter->awaiters.forget_functions();
+        }
+        interpreter->awaiters.begin_look();
+        list_tasks(*interpreter, threads, sweep);
+        read_tasks(*interpreter, sweep);
+    }
+    resolve_edges(sweep);
+}
+
+}  // namespace pyprof

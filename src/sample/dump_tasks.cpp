@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sample/dump_tasks.h"
+
+#include <fmt/format.h>
+#include <tsl/robin_set.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace pyprof {
+
+std::vector<DumpFrame> DumpTasks::text_of(std::vector<RawFrame> frames) {
+    Walk walk;
+    walk.frames = std::move(frames);
+    walk.end = WalkEnd::kRoot;
+    StackBuilder::Chain chain;
+    const bool is_whole = builder_->build(walk, chain) != StackBuilder::Built::kTorn;
+    std::vector<DumpFrame> shown;
+    if (!is_whole) shown.push_back({FrameKind::kMarker, "[unproved]", "", 0});
+    for (StackId stack = builder_->stack_of(chain); stack != kRootStack; stack = stacks_->node(stack).parent) {
+        const Frame& frame = stacks_->frame(stacks_->node(stack).frame);
+        shown.push_back({frame.kind, std::string(stacks_->string(frame.name)), std::string(stacks_->string(frame.file)),
+                         frame.line});
+    }
+    return shown;
+}
+
+// Of a running task the thread's frames, from the leaf or from below the next task that it runs in its own
+// step (eager tasks nest) to its own coroutine.
+std::vector<DumpFrame> DumpTasks::frames_of(const AsyncTask& task, std::span<const DumpWalk> walks) {
+    const std::span<const RawFrame> chain = sweep_.frames_of(task);
+    std::vector<RawFrame> frames(chain.begin(), chain.end());
+    if (task.state != TaskState::kRunning || chain.empty()) return text_of(std::move(frames));
+    tsl::robin_set<std::uint64_t> roots;
+    for (const AsyncTask& other : sweep_.tasks) {
+        if (other.state != TaskState::kRunning || other.frame_count == 0) continue;
+        roots.insert(raw(sweep_.frames_of(other).back().address));
+    }
+    for (const DumpWalk& walk : walks) {
+        const auto own = std::find_if(walk.frames.begin(), walk.frames.end(), [&](const RawFrame& frame) {
+            return frame.address == chain.back().address;
+        });
+        if (own == walk.frames.end()) continue;
+        auto begin = own;
+        while (begin != walk.frames.begin() && !roots.contains(raw((begin - 1)->address))) --begin;
+        frames.assign(begin, own + 1);
+    }
+    return text_of(std::move(frames));
+}
+
+DumpTask DumpTasks::describe(const AsyncTask& task, std::span<const DumpWalk> walks) {
+    DumpTask shown;
+    const auto text = [&](StringId id) { return std::string(stacks_->string(id)); };
+    shown.id = raw(task.address);
+    shown.is_named = task.name.given != kNoString;
+    shown.name = shown.is_named ? text(task.name.given) : fmt::format("Task-{}", task.name.number);
+    shown.coroutine = text(task.coroutine_name);
+    shown.state = task.state;
+    shown.has_begun = task.has_begun;
+    for (const DumpWalk& walk : walks) {
+        if (walk.thread == task.thread && task.thread != kNullAddress) shown.thread = walk.native_id;
+    }
+    if (task.state == TaskState::kWaiting) shown.waiting_on = text(task.waits_for_type);
+    shown.frames = frames_of(task, walks);
+    return shown;
+}
+
+void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const DumpWalk> walks, Dump& dump) {
+    reader_->sweep(threads, is_stopped, sweep_);
+    dump.torn_tasks = sweep_.torn;
+    dump.broken_lists += sweep_.broken_lists;
+    TaskGraph graph;
+    graph.build(sweep_.tasks.size(), sweep_.edges, sweep_.order);
+    // By number, then by name: about as they were made.
+    std::vector<TaskIndex> sorted(sweep_.tasks.size());
+    std::iota(sorted.begin(), sorted.end(), TaskIndex{0});
+    const auto key = [&](TaskIndex index) {
+        const AsyncTask& task = sweep_.tasks[index];
+        return std::tuple(task.name.number, stacks_->string(task.name.given), raw(task.address));
+    };
+    std::sort(sorted.begin(), sorted.end(), [&](TaskIndex a, TaskIndex b) { return key(a) < key(b); });
+    std::vector<std::size_t> place(sorted.size());
+    for (std::size_t i = 0; i < sorted.size(); ++i) place[sorted[i]] = i;
+
+    dump.tasks.clear();
+    for (const TaskIndex index : sorted) {
+        const AsyncTask& task = sweep_.tasks[index];
+        DumpTask shown = describe(task, walks);
+        for (std::size_t i = 0; i < sweep_.tasks.size() && is_task(task.waits_for_kind); ++i) {
+            if (sweep_.tasks[i].address == task.waits_for) shown.waiting_on_task = place[i];
+        }
+        for (const TaskEdge& edge : graph.awaiters(index)) {
+            shown.awaiters.push_back({place[edge.awaiter], edge.source, edge.is_wait});
+        }
+        dump.tasks.push_back(std::move(shown));
+    }
+}
+
+}  // namespace pyprof

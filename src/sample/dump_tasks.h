@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tasks of a dump: what a look at asyncio found, with frames and names as text. A task that runs has the
+// frames of its thread's stack, down to its own coroutine.
+#pragma once
+
+#include "python/asyncio_tasks.h"
+#include "python/frames.h"
+#include "sample/dump.h"
+#include "sample/stack_builder.h"
+
+#include <span>
+#include <vector>
+
+namespace pyprof {
+
+// A thread's stack as it was walked in the same look, leaf first.
+struct DumpWalk {
+    Address thread{};
+    std::uint64_t native_id = 0;
+    std::vector<RawFrame> frames;
+};
+
+class DumpTasks {
+public:
+    DumpTasks(AsyncioReader& reader, StackBuilder& builder, const StackTable& stacks)
+        : reader_(&reader), builder_(&builder), stacks_(&stacks) {}
+
+    // `is_stopped`: the target stands still; the walks are those of its threads.
+    void look(const ThreadList& threads, bool is_stopped, std::span<const DumpWalk> walks, Dump& dump);
+
+private:
+    [[nodiscard]] std::vector<DumpFrame> frames_of(const AsyncTask& task, std::span<const DumpWalk> walks);
+    [[nodiscard]] std::vector<DumpFrame> text_of(std::vector<RawFrame> frames);
+    [[nodiscard]] DumpTask describe(const AsyncTask& task, std::span<const DumpWalk> walks);
+
+    AsyncioReader* reader_;
+    StackBuilder* builder_;
+    const StackTable* stacks_;
+    TaskSweep sweep_;
+};
+
+}  // namespace pyprof

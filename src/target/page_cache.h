@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A Memory over another one for those who look at the same thousand small objects again and again: it holds
+// the pages that the last looks needed and copies all of them at the beginning of a look, in as few calls as
+// possible. Each page is copied twice, every first copy before every second: bytes that are equal in both
+// stood there, all at once, between the two (unless they changed and changed back in that time).
+#pragma once
+
+#include <pyprof/memory.h>
+
+#include <tsl/robin_map.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace pyprof {
+
+class PageCache final : public Memory {
+public:
+    static constexpr std::uint64_t kPageSize = 4096;
+
+    explicit PageCache(Memory& behind) : behind_(behind) {}
+
+    // What was copied before is forgotten; the pages that recent looks used are copied anew. `twice`: see above;
+    // without it check_log() has nothing to compare.
+    void begin_look(bool twice);
+
+    // From the first copies. A page that is not there is read at once and belongs to the next look.
+    [[nodiscard]] ReadOutcome read(std::span<const ReadRange> ranges) override;
+    [[nodiscard]] ReadCounters counters() const override { return behind_.counters(); }
+
+    // Begins a list of what is read from here on.
+    void start_log() {
+        log_.clear();
+        is_logging_ = true;
+    }
+    void stop_log() { is_logging_ = false; }
+    enum class Agreement : std::uint8_t {
+        kEqual,    // all bytes of the log are equal in both copies
+        kChanged,  // some are not
+        kPartial,  // some were copied once only
+    };
+    [[nodiscard]] Agreement check_log() const;
+    // Copies the pages of the log anew, twice, in one call; whoever reads again sees those.
+    void copy_log_again();
+
+    [[nodiscard]] std::size_t page_count() const { return pages_.size(); }
+
+private:
+    struct Page {
+        std::uint64_t number = 0;     // address / kPageSize
+        std::uint32_t last_used = 0;  // look
+        bool is_double = false;
+        bool is_bad = false;          // found unreadable in this look
+    };
+    struct Logged {
+        Address from{};
+        std::uint32_t bytes = 0;
+    };
+    struct MixHash {
+        std::size_t operator()(std::uint64_t number) const {
+            return static_cast<std::size_t>((number * 0x9E3779B97F4A7C15ULL) >> 20U);
+        }
+    };
+    static constexpr std::uint32_t kNoPage = ~0U;
+
+    [[nodiscard]] std::uint32_t find(std::uint64_t number) const;
+    std::uint32_t fetch(std::uint64_t number);
+    bool copy(Address from, std::span<std::byte> to);
+    void keep_used_pages();
+    void fill(std::size_t first_page, std::size_t count, bool twice);
+    [[nodiscard]] std::span<std::byte> slot(std::vector<std::byte>& arena, std::size_t page, std::size_t count) {
+        return std::span(arena).subspan(page * kPageSize, count * kPageSize);
+    }
+
+    Memory& behind_;
+    std::vector<Page> pages_;  // a page's place here is its place in the arenas
+    std::vector<std::byte> first_;
+    std::vector<std::byte> second_;
+    tsl::robin_map<std::uint64_t, std::uint32_t, MixHash> by_number_;
+    mutable std::uint64_t hint_number_ = ~0ULL;
+    mutable std::uint32_t hint_ = kNoPage;
+    std::uint32_t look_ = 0;
+    bool is_logging_ = false;
+    std::vector<Logged> log_;
+    std::vector<ReadRange> ranges_;
+};
+
+}  // namespace pyprof
