@@ -27,8 +27,10 @@ std::uint64_t StackCopier::read_to_known_end(Stack& stack, std::span<const ReadR
     }
     const ReadOutcome outcome = memory_.read(ranges_);
     also_outcome = {std::min(outcome.complete, also.size()), ReadFault::kNone};
-    if (outcome.complete < also.size()) also_outcome.fault = outcome.fault;
-    return is_known && outcome.complete == ranges_.size() ? size : 0;
+    if (outcome.complete >= also.size()) return outcome.complete == also.size() + 1 ? size : 0;
+    // A bad range of the caller's came first.
+    also_outcome.fault = outcome.fault;
+    return is_known && memory_.read(std::span(ranges_).subspan(also.size())).complete == 1 ? size : 0;
 }
 
 // A mapping says little of where a stack ends: since glibc 2.42 the guard between two stacks lies within one

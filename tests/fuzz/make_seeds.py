@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes seeds for the fuzz targets of line tables, debug offsets and objects.
+"""Writes seeds for the fuzz targets of line tables, debug offsets, objects and call frame information.
 
     python3 tests/fuzz/make_seeds.py DIRECTORY
 
@@ -121,6 +121,39 @@ def objects():
         save("objects", "names-%d" % choice, bytes([choice]) + bytes(memory.bytes))
 
 
+def cfi():
+    """Programs of each kind behind one common part, for functions at 0x2000 and on; with a search table, too."""
+    programs = {
+        "frame": "41 0e10 8602 43 0d06 02 40 c6 0c0708",
+        "states": "0e10 8302 0a 44 c3 0e08 41 0b",
+        "plt": "0f0b 7708 800f 1a 3b 2a 33 24 22",
+        "signal": "0f03 7710 06 1010 02 7708 1006 02 7718",
+        "registers": "0710 0806 0910 02 1407 02 1507 7e 050c 03 110c 7d 2f0c 03 160c 01 30",
+        "moves": "0240 0e10 038000 0e18 0490000000 0e20 2e10",
+        "drap": "0c0a00 1006 02 7600 0f03 7678 06",
+    }
+    for number, (name, text) in enumerate(programs.items()):
+        program = bytes.fromhex(text)
+        for debug in (False, True):
+            common = bytes([4]) + b"\0" + bytes([8, 0]) if debug else bytes([1]) + b"zRS\0"[: 3 + (name == "signal")]
+            common += b"" if debug or name == "signal" else b"\0"
+            common += bytes([1, 0x78, 16]) + (b"" if debug else bytes([1, 0x1B])) + bytes.fromhex("0c0708 9001")
+            body = struct.pack("<I", 0xFFFFFFFF if debug else 0) + common
+            body += bytes(-len(body) % 4)
+            section = struct.pack("<I", len(body)) + body
+            at = len(section)
+            if debug:
+                entry = struct.pack("<IQQ", 0, 0x2000, 0x80) + program
+            else:
+                entry = struct.pack("<Iii", at + 4, 0x2000 - (0x1000 + at + 8), 0x80) + b"\0" + program
+            entry += bytes(-len(entry) % 4)
+            section += struct.pack("<I", len(entry)) + entry
+            table = struct.pack("<BBBBiIii", 1, 0x1B, 3, 0x3B, 0x1000 - 0x804, 1, 0x2000 - 0x800, 0x1000 + at - 0x800)
+            kind = int(debug) | (2 if number % 2 and not debug else 0)
+            save("cfi", "%s-%s" % (name, "debug" if debug else "eh"), struct.pack("<BH", kind, len(table)) + table + section)
+
+
 line_tables()
 debug_offsets()
+cfi()
 objects()

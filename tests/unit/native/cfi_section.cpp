@@ -3,7 +3,7 @@
 // Instructions one by one, on sections written by hand (DWARF 5, 6.4.2).
 #include "native/cfi_section.h"
 
-#include "cfi_builder.h"
+#include "support/cfi_builder.h"
 
 #include <catch2/catch.hpp>
 
