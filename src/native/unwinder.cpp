@@ -192,6 +192,8 @@ Unwound Unwinder::walk(const StackCopy& copy, RegisterSet registers, bool is_cal
         frame.cfa = Address{*cfa};
         is_call_site = !row.is_signal_frame;
         if (const auto end = step(copy, row, frame.cfa, registers)) return {*end};
+        // A rule may name another stack pointer than the CFA, and may lie.
+        if (raw(registers.stack_pointer()) <= raw(frame.sp)) return {UnwindEnd::kBadRule};
     }
     return {UnwindEnd::kTooDeep};
 }

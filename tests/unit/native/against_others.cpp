@@ -57,7 +57,7 @@ work()
 
 int stops_of_each() {
     const char* text = std::getenv("PYPROF_STOPS");
-    return text != nullptr ? std::atoi(text) : 200;
+    return text != nullptr ? std::atoi(text) : 100;
 }
 
 std::vector<Interpreter> chosen_interpreters() {

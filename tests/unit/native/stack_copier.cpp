@@ -223,14 +223,14 @@ TEST_CASE("stack copy: threads come and go while they are copied") {
 
 TEST_CASE("stack copy: killed at any instant, the copier leaves the target running") {
     const ForkedChild child;
+    Copying copying(child.pid());  // each fork has its own of it
     for (int round = 0; round < 200; ++round) {
         int ends[2];
         REQUIRE(::pipe(ends) == 0);
         const pid_t copier = ::fork();
         REQUIRE(copier >= 0);
         if (copier == 0) {
-            Copying copying(child.pid());
-            char byte = '+';
+            const char byte = '+';
             if (::write(ends[1], &byte, 1) != 1) ::_exit(1);
             while (true) copying.copy_running(child.pid());
         }

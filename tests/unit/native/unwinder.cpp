@@ -27,6 +27,7 @@ constexpr std::uint64_t kStart = 0x400;        // the outermost
 constexpr std::uint64_t kInterrupted = 0x500;  // a signal frame: all registers at fixed places
 constexpr std::uint64_t kStuck = 0x600;        // its CFA is its own stack pointer
 constexpr std::uint64_t kEndless = 0x700;      // as kLeaf
+constexpr std::uint64_t kForgetful = 0x780;    // says that the stack pointer is gone
 constexpr std::uint64_t kFunctionSize = 0x80;
 
 ModuleFile::Contents usual_file() {
@@ -37,6 +38,7 @@ ModuleFile::Contents usual_file() {
     builder.add_function(kStart, kFunctionSize, {DW_CFA_undefined, 16});
     builder.add_function(kStuck, kFunctionSize, {DW_CFA_def_cfa_offset, 0});
     builder.add_function(kEndless, kFunctionSize, {});
+    builder.add_function(kForgetful, kFunctionSize, {DW_CFA_undefined, 7});
     return builder.contents();
 }
 
@@ -142,7 +144,7 @@ TEST_CASE_METHOD(Fixture, "unwinder: code that is nowhere, without tables or wit
     put(0, kCode + 0x60005);
     CHECK(unwind() == UnwindEnd::kNoRule);
     CHECK(unwinder->modules().module(frames.back().module).problem == "cannot open '/gone'");
-    put(0, kCode + 0x800);  // a gap between functions
+    put(0, kCode + 0x900);  // a gap between functions
     CHECK(unwind() == UnwindEnd::kNoRule);
 }
 
@@ -170,6 +172,9 @@ TEST_CASE_METHOD(Fixture, "unwinder: a stack that leaves the copy, stands still 
     CHECK(unwind() == UnwindEnd::kOutsideCopy);
     copy.registers.set(RegisterSet::kRsp, kStack);
     at(kStuck);
+    CHECK(unwind() == UnwindEnd::kBadRule);
+    put(0, kCode + kLeaf);
+    at(kForgetful);
     CHECK(unwind() == UnwindEnd::kBadRule);
     copy.bytes.resize(1 << 20);
     for (std::uint64_t i = 0; i < (1 << 20) - kRedZoneBytes; i += 8) put(i, kCode + kEndless + 5);
