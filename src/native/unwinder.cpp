@@ -165,9 +165,10 @@ Unwound Unwinder::walk(const StackCopy& copy, RegisterSet registers, bool is_cal
         frame.sp = registers.stack_pointer();
         frame.is_call_site = is_call_site;
         // C libraries whose outermost code has no tables start a thread with no address to return to.
-        if (frame.pc == kNullAddress) {
+        if (frame.pc == kNullAddress || frame.lookup() == kNullAddress) {
+            const bool is_root = is_call_site && frame.pc == kNullAddress;
             frames.pop_back();
-            return {is_call_site ? UnwindEnd::kRoot : UnwindEnd::kNoCode};
+            return {is_root ? UnwindEnd::kRoot : UnwindEnd::kNoCode};
         }
         const RowCache::Entry& entry = entry_at(frame.lookup());
         frame.module = entry.module;

@@ -115,6 +115,9 @@ TEST_CASE_METHOD(Fixture, "unwinder: a return address of nothing ends a stack") 
     put(0, 0);
     CHECK(unwind() == UnwindEnd::kRoot);
     CHECK(offsets() == Offsets{kLeaf});
+    put(0, 1);
+    CHECK(unwind() == UnwindEnd::kNoCode);
+    CHECK(offsets() == Offsets{kLeaf});
     at(0 - kCode);
     CHECK(unwind() == UnwindEnd::kNoCode);
     CHECK(frames.empty());
