@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tasks that dump finds against what the program says of them."""
+import pytest
+
+from harness import Program, dump, plain, pyprof, wait_until
+
+
+def by_name(tasks):
+    named = {task["name"]: task for task in tasks}
+    assert len(named) == len(tasks), "a task stands there twice"
+    return named
+
+
+def frames_from_root(task):
+    assert {frame["kind"] for frame in task["frames"]} <= {"python"}
+    return [(plain(frame["name"]), frame["line"]) for frame in reversed(task["frames"])]
+
+
+def assert_same_tasks(program, truth, document):
+    assert document["asyncio_problem"] is None
+    assert document["broken_lists"] == 0
+    found, expected = by_name(document["tasks"]), by_name(truth)
+    assert set(found) == set(expected)
+    ids = {task["id"]: name for name, task in found.items()}
+    for name, told in expected.items():
+        task = found[name]
+        assert task["id"] == told["id"]
+        assert task["thread"] == program.pid
+        assert task["begun"] is True
+        assert task["state"] == "waiting"
+        assert task["waiting_on"] == told["waiting_on"], name
+        chain = frames_from_root(task)
+        # What the program can't look through (an asend object) ends its own account early.
+        assert chain[: len(told["chain"])] == [tuple(step) for step in told["chain"]], name
+        if "/" in name and "ring" not in name:
+            parent, way, _ = name.split("/")
+            (edge,) = task["awaited_by"]
+            assert ids[edge["task"]] == parent, name
+            assert (edge["source"], edge["waits"]) == (way.rstrip("!"), not way.endswith("!")), name
+            assert [step for step, _ in chain] == ["child", "leaf", "sleep"]
+    return found, ids
+
+
+def test_dump_tasks_equals_own_account(python):
+    with Program(python, "tasks.py") as program:
+        truth = program.report_and_rest()
+        found, ids = assert_same_tasks(program, truth, dump(program.pid))
+        assert [step for step, _ in frames_from_root(found["top_generator"])] == [
+            "top_generator", "generator", "leaf", "sleep"]
+        assert [step for step, _ in frames_from_root(found["top_awaitable"])] == [
+            "top_awaitable", "__await__", "leaf", "sleep"]
+        for one, other in ((0, 1), (1, 0)):
+            (edge,) = found["ring_%d/await/ring" % one]["awaited_by"]
+            assert ids[edge["task"]] == "ring_%d/await/ring" % other
+        # Nothing moves, so nothing is torn without a stop either.
+        document = dump(program.pid, "--nonblocking")
+        assert document["torn_tasks"] == 0
+        assert_same_tasks(program, truth, document)
+        assert dump(program.pid, "--async=off")["tasks"] == []
+        text = pyprof("dump", "--pid", program.pid).out.decode()
+        assert 'Task "top_gather" waiting on _GatheringFuture' in text
+        assert '  Task "top_gather/gather/1" waiting on Future [gather]' in text
+        program.finish()
+
+
+def test_dump_without_asyncio_has_no_tasks(any_python):
+    with Program(any_python, "oracle.py") as program:
+        program.report_and_rest()
+        document = dump(program.pid)
+        assert document["tasks"] == [] and document["asyncio_problem"] is None
+        program.finish()
