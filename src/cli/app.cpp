@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "cli/commands.h"
 #include "cli/messages.h"
+#include "cli/watch_options.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -36,6 +37,8 @@ struct Options {
     RecordSettings record;
     DumpSettings dump;
     DoctorSettings doctor;
+    WatchSettings watch;
+    WatchFlags watch_flags;
     std::string rate = "100";
     std::string duration;
     std::string dump_async = "on";
@@ -165,6 +168,7 @@ int run_app(int argc, char** argv) {
     CLI::App* record = add_record(app, options);
     CLI::App* dump = add_dump(app, options);
     CLI::App* doctor = add_doctor(app, options);
+    CLI::App* watch = add_watch(app, options.watch, options.watch_flags);
 
     // What follows `--` is the program to start, whatever it looks like.
     std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -186,6 +190,7 @@ int run_app(int argc, char** argv) {
     }
     const Result<int> result = record->parsed() ? start_record(options, *record, std::move(command))
                                : dump->parsed() ? start_dump(options, *dump)
+                               : watch->parsed() ? start_watch(options.watch, options.watch_flags, *watch, std::move(command))
                                                 : start_doctor(options, *doctor);
     if (result) return *result;
     print_error(result.error());

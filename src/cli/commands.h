@@ -51,4 +51,20 @@ struct DoctorSettings {
 };
 Result<int> run_doctor(const DoctorSettings& settings);
 
+struct WatchSettings {
+    std::optional<pid_t> pid;
+    std::vector<std::string> command;    // to launch; may be empty with no pid, too
+    std::vector<std::string> functions;
+    std::string commands;                // file to read commands from; empty: stdin
+    std::optional<std::string> duration;  // instead of commands: so long, then the results
+    double rate_hz = 100;
+    WhichThreads which = WhichThreads::kRunning;
+    bool nonblocking = false;
+    bool json = false;
+    bool quiet = false;
+};
+Result<int> run_watch(const WatchSettings& settings);
+// As parse_rate, but without "max".
+Result<double> parse_watch_rate(std::string_view text);
+
 }  // namespace pyprof

@@ -47,6 +47,8 @@ std::vector<std::uint32_t> add_nodes(ResolvedProfile& into, const ResolvedProfil
     return indices;
 }
 
+}  // namespace
+
 void add_figures(RunFigures& into, const RunFigures& from) {
     using Count = std::uint64_t RunFigures::*;
     for (const Count count : {&RunFigures::ticks, &RunFigures::samples, &RunFigures::reused, &RunFigures::truncated,
@@ -61,8 +63,6 @@ void add_figures(RunFigures& into, const RunFigures& from) {
     into.longest_stop = std::max(into.longest_stop, from.longest_stop);
     into.profiler_cpu = std::max(into.profiler_cpu, from.profiler_cpu);  // of the whole of pyprof each time
 }
-
-}  // namespace
 
 void merge(ResolvedProfile& into, const ResolvedProfile& from, std::chrono::nanoseconds later) {
     const std::vector<std::uint32_t> nodes = add_nodes(into, from);

@@ -14,4 +14,7 @@ namespace pyprof {
 // thread of one program is none of another. The facts of `into` stay, but for what both tell of Python.
 void merge(ResolvedProfile& into, const ResolvedProfile& from, std::chrono::nanoseconds later);
 
+// The figures of two recordings as those of one.
+void add_figures(RunFigures& into, const RunFigures& from);
+
 }  // namespace pyprof

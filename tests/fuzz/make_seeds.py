@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes seeds for the fuzz targets of line tables, debug offsets, objects and call frame information.
+"""Writes seeds for the fuzz targets of line tables, debug offsets, objects, call frame information
+and the commands of watch.
 
     python3 tests/fuzz/make_seeds.py DIRECTORY
 
@@ -153,7 +154,15 @@ def cfi():
             save("cfi", "%s-%s" % (name, "debug" if debug else "eh"), struct.pack("<BH", kind, len(table)) + table + section)
 
 
+def watch():
+    for number, line in enumerate(["add Page.* 'json.*:[a-z]?'\nPage.median", "add a\\ b \"c\"\nb", "add ***a[!b-\naab", "start -f x # y\n\xe9"]):
+        save("watch", "line-%d" % number, b"\0" + line.encode())
+    save("watch", "config", b"\1functions = ['a', \"B.*\"]\nrate = \"1k\"\nthreads = 'all'\nnonblocking = true\n")
+    save("watch", "config-broken", b"\1functions = [\nrate = -1e999\n")
+
+
 line_tables()
 debug_offsets()
 cfi()
 objects()
+watch()
