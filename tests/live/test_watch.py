@@ -35,7 +35,7 @@ def test_script(python, tmp_path):
         program.ready()
         result = pyprof("watch", "--pid", program.pid, "-f", "slow", "--json", "-r", "200", stdin=script(
             "# a comment", "wait 1s", "results", "add quick 'sl*' slwo", "results", "list", "status", "save '%s'" % out, "stop",
-            "start", "wait 0.2s", "remove slwo", "results", "reset", "results", "exit", "no such command"))
+            "start", "wait 0.5s", "remove slwo", "results", "reset", "results", "exit", "no such command"))
         assert result.code == 0, result.err
         program.status("State")
     events = objects(result)
@@ -61,17 +61,18 @@ def test_exit_codes(any_python, tmp_path):
         program.ready()
         gone = subprocess.Popen(["true"])
         gone.wait()
-        for lines, code in ((["wait 0.2s"], 0), (["foo", "list"], 2), (["start --pid %d" % gone.pid, "list"], 3), (["add ':'"], 2),
-                            (["save /no/such/place.svg"], 6), (["wait 0.3s", "save /no/such/place.svg"], 1), (["save x.unknown"], 2),
+        for lines, code in ((["wait 1s"], 0), (["foo", "list"], 2), (["start --pid %d" % gone.pid, "list"], 3), (["add ':'"], 2),
+                            (["wait 1s", "save /no/such/place.svg"], 1), (["save x.unknown"], 2),
                             (["stop", "wait 1s"], 2), (["add 'open"], 2)):
             result = pyprof("watch", "--pid", program.pid, "-f", "slow", stdin=script(*lines))
             assert result.code == code, (lines, result)
             assert code == 0 or "line" in result.err
+        assert pyprof("watch", stdin=script("save /no/such/place.svg")).code == 6  # nothing was sampled
         result = pyprof("watch", "--pid", gone.pid, "--json", stdin=script("list"))
         assert result.code == 3 and [event["event"] for event in objects(result)] == ["error", "list"]
         config = tmp_path / "watch.toml"
         config.write_text("functions = ['slow', 'quick']\nrate = 200\n")
-        result = pyprof("watch", "--pid", program.pid, "--config", config, "-d", "0.3s", "--json")
+        result = pyprof("watch", "--pid", program.pid, "--config", config, "-d", "1s", "--json")
         assert result.code == 0 and [entry["name"] for entry in objects(result)[-1]["names"]] == ["slow", "quick"]
         config.write_text("functoins = []\n")
         result = pyprof("watch", "--pid", program.pid, "--config", config, "-d", "0.3s")
@@ -130,7 +131,7 @@ def test_prompt(any_python, tmp_path):
             session.ask("start", "no process given")
             session.ask("start --pid 4194303", "no process 4194303")
             session.ask("start --pid %d -f slow" % first.pid, "sampling process %d" % first.pid)
-            session.ask("wait 0.5s", "\n")
+            session.ask("wait 1s", "\n")
             session.ask("results", r"slow \(.*split.py\) .*±")
             session.ask("add quikc", "not seen yet; seen: quick")
             session.child.expect(PROMPT)
