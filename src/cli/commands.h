@@ -34,6 +34,24 @@ struct RecordSettings {
 };
 Result<int> run_record(const RecordSettings& settings);
 
+struct TopSettings {
+    std::optional<pid_t> pid;
+    std::vector<std::string> command;  // to launch; empty with a pid
+    double rate_hz = 100;
+    std::chrono::milliseconds interval{1000};
+    WhichThreads which = WhichThreads::kRunning;
+    bool per_thread = false;
+    bool with_lines = false;
+    bool with_errors = false;
+    bool full_filenames = false;  // in what is saved
+    bool nonblocking = false;
+    bool batch = false;
+    bool json = false;
+    std::optional<std::uint64_t> count;  // intervals; empty: until the end
+    std::size_t most_rows = 20;          // of the plain table; 0: all
+};
+Result<int> run_top(const TopSettings& settings);
+
 struct DumpSettings {
     pid_t pid = 0;
     bool json = false;

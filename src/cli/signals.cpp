@@ -8,10 +8,11 @@
 
 namespace pyprof {
 
-Signals::Signals() {
+Signals::Signals(std::initializer_list<int> more) {
     sigset_t wanted;
     sigemptyset(&wanted);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&wanted, signal);
+    for (const int signal : more) sigaddset(&wanted, signal);
     check(::pthread_sigmask(SIG_BLOCK, &wanted, &original_) == 0, "signals can't be blocked");
     fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     check(fd_.get() >= 0, "no signalfd");

@@ -7,14 +7,15 @@
 #include "base/unique_fd.h"
 
 #include <csignal>
+#include <initializer_list>
 #include <optional>
 
 namespace pyprof {
 
 class Signals {
 public:
-    // Blocks SIGINT, SIGTERM, SIGHUP and SIGUSR1; before any thread is made.
-    Signals();
+    // Blocks SIGINT, SIGTERM, SIGHUP, SIGUSR1 and those given; before any thread is made.
+    explicit Signals(std::initializer_list<int> more = {});
     ~Signals();
     Signals(const Signals&) = delete;
     Signals& operator=(const Signals&) = delete;
