@@ -218,7 +218,9 @@ bool AsyncioReader::is_done(Address future, ObjectKind kind) {
 }
 
 bool AsyncioReader::read_c_task(Interpreter& interpreter, AsyncTask& task, Found& found) {
-    if (!read_bytes(pages_, task.address, task_bytes_)) return false;
+    // Not the reference count, which changes while the task stays as it is.
+    const auto header = layout_->object.header_size;
+    if (!read_bytes(pages_, task.address + header, std::span(task_bytes_).subspan(header))) return false;
     const auto pointer = [&](Offset offset) { return Address{load<std::uint64_t>(task_bytes_.data(), at(offset))}; };
     found.is_pending = load<std::int32_t>(task_bytes_.data(), at(asyncio_.future.state)) == 0;
     task.loop = pointer(asyncio_.future.loop);

@@ -109,7 +109,9 @@ bool CoroutineReader::read_heap_node(Memory& memory, Address object, Node& node)
 
 bool CoroutineReader::read_embedded_node(Memory& memory, Address object, Node& node) {
     const std::span<std::byte> copy = std::span(copy_).first(at(layout_->generator.frame) + layout_->frame.size);
-    if (!read_bytes(memory, object, copy)) return false;
+    // Not the reference count, which changes while the coroutine stays where it is.
+    const auto header = layout_->object.header_size;
+    if (!read_bytes(memory, object + header, copy.subspan(header))) return false;
     node.state = state_of(load<std::int8_t>(copy.data(), at(layout_->generator.frame_state)));
     if (node.state == CoroutineState::kFinished || node.state == CoroutineState::kInvalid) return true;
     const Address frame = own_frame(object);

@@ -161,8 +161,19 @@ def watch():
     save("watch", "config-broken", b"\1functions = [\nrate = -1e999\n")
 
 
+def asyncio():
+    """Changes of single words of the target's own small asyncio: five bytes each, see fuzz_asyncio.cpp."""
+    for choice in range(5):
+        save("asyncio", "whole-%d" % choice, bytes([choice]))
+        for step in (1, 7, 31):
+            changes = b"".join(struct.pack("<HBH", place, kind, place * 3 + kind)
+                               for place, kind in zip(range(0, 700, step * 3), [0, 1, 1, 2, 3] * 50))
+            save("asyncio", "changed-%d-%d" % (choice, step), bytes([choice]) + changes[: 5 * 60])
+
+
 line_tables()
 debug_offsets()
 cfi()
 objects()
 watch()
+asyncio()

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A small asyncio that is damaged: a look at its tasks ends, and what it finds holds together. Input: layout
+// (1), then changes of five bytes: where (2, in words), what for (1), value (2). Words become small numbers,
+// addresses within the same memory, or wild ones.
+#include "python/asyncio_tasks.h"
+#include "support/asyncio_builder.h"
+#include "support/fake_target.h"
+
+#include <cstring>
+
+using namespace pyprof;
+
+namespace {
+
+constexpr Address kBase{0x7f1000000000};
+constexpr std::size_t kMostChanges = 256;
+
+void damage(test::FakeMemory& memory, const std::uint8_t* change, std::uint64_t words) {
+    const std::uint64_t place = (change[0] | std::uint64_t{change[1]} << 8U) % words;
+    const std::uint64_t value = change[3] | std::uint64_t{change[4]} << 8U;
+    const Address to = kBase + place * 8;
+    switch (change[2] % 4) {
+        case 0:
+            memory.put(to, value);
+            return;
+        case 1:
+            memory.put(to, raw(kBase) + value % words * 8);
+            return;
+        case 2:
+            memory.put(to, value << 48U | value << 16U);
+            return;
+        default:
+            memory.put(to + change[4] % 8, change[3]);
+            return;
+    }
+}
+
+void look(AsyncioReader& reader, const ThreadList& threads, bool is_stopped, TaskSweep& sweep) {
+    reader.sweep(threads, is_stopped, sweep);
+    TaskGraph graph;
+    graph.build(sweep.tasks.size(), sweep.edges, sweep.order);
+    TaskGraph::Path path;
+    for (TaskIndex task = 0; task < sweep.tasks.size(); ++task) {
+        check(sweep.frames_of(sweep.tasks[task]).size() <= CoroutineReader::kMostFrames, "frames of a task");
+        graph.path_of(task, task, path);
+        check(path.tasks.size() <= sweep.tasks.size(), "a path goes through a task once");
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size < 1) return 0;
+    const Layout layout = *layout_of(3, static_cast<int>(8 + data[0] % 5));
+    test::FakeTarget target("/bin/python");
+    test::ProcessBuilder builder(target.fake(), layout, kBase);
+    test::AsyncioBuilder asyncio(builder);
+    const Address future = asyncio.future();
+    const Address leaf = asyncio.coroutine("leaf", asyncio.future_iter(future));
+    const Address child = asyncio.task({"child", asyncio.coroutine("outer", leaf), future});
+    const Address parent = asyncio.task({"Task-7", asyncio.coroutine("root", asyncio.future_iter(child)), child});
+    asyncio.add_wakeup(future, child);
+    asyncio.add_wakeup(child, parent);
+    const Address end = builder.allocate(8);
+    const std::uint64_t words = distance(kBase, end) / 8;
+    // An interpreter's state is large and has one field that matters here.
+    const Address interpreter = builder.interpreter();
+    asyncio.publish(interpreter, {parent, child});
+
+    ThreadList threads;
+    threads.interpreters.push_back({interpreter, 0});
+    StackTable stacks;
+    AsyncioReader reader(target, layout, stacks);
+    check(reader.find(threads.interpreters), "an undamaged asyncio is found");
+    TaskSweep sweep;
+    look(reader, threads, false, sweep);
+    check(sweep.tasks.size() == 2 && sweep.edges.size() == 1, "an undamaged asyncio is read");
+    for (std::size_t i = 0; 1 + (i + 1) * 5 <= size && i < kMostChanges; ++i) {
+        damage(target.fake(), data + 1 + i * 5, words);
+        if (i % 4 == 3) look(reader, threads, i % 8 == 3, sweep);
+    }
+    look(reader, threads, false, sweep);
+    look(reader, threads, true, sweep);
+    AsyncioReader fresh(target, layout, stacks);
+    if (fresh.find(threads.interpreters)) look(fresh, threads, true, sweep);
+    return 0;
+}
