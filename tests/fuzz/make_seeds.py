@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes seeds for the fuzz targets of line tables, debug offsets, objects, call frame information
+"""Writes seeds for the fuzz targets of line tables, debug offsets, objects, asyncio, call frame information
 and the commands of watch.
 
     python3 tests/fuzz/make_seeds.py DIRECTORY
