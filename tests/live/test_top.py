@@ -112,7 +112,7 @@ def test_top_on_a_screen(python, tmp_path):
         terminal.run(top(program.ready().pid))
         terminal.sees(r"^ +\d+\.\d +\d+\.\d .*slow ")
         terminal.keys("e")
-        terminal.sees(r"▾ <module>")
+        terminal.sees("[▾▸] <module>")  # closed where there is an [unproved] beside it
         terminal.keys("e", "%")
         terminal.sees(r"\d±\d")
         terminal.keys("i")
@@ -159,7 +159,7 @@ def test_top_on_other_terminals(any_python, tmp_path, kind):
             terminal.run("NO_COLOR=1 TERM=no-such-terminal " + command)
             terminal.sees(r"%own %total")
             terminal.keys("e")
-            terminal.sees("▾ <module>")
+            terminal.sees("[▾▸] <module>")
             terminal.keys("q")
         terminal.is_put_back(0)
 
