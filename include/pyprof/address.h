@@ -28,4 +28,9 @@ constexpr bool is_within(Address address, Address start, Address end) {
     return raw(address) >= raw(start) && raw(address) < raw(end);
 }
 
+// Whether all of [from, from + bytes) lies there; what wraps around does not.
+constexpr bool is_range_within(Address from, std::uint64_t bytes, Address start, Address end) {
+    return raw(from) >= raw(start) && raw(from) <= raw(end) && bytes <= distance(from, end);
+}
+
 }  // namespace pyprof

@@ -30,6 +30,7 @@ std::string text_of(const Dump& dump, const DumpSettings& settings) {
     const auto to = std::back_inserter(out);
     fmt::format_to(to, "Process {}: {}\nPython {}\n", dump.process.pid, escape_control(joined(dump.process.command)), dump.python);
     if (dump.broken_lists > 0) fmt::format_to(to, "{} lists of threads or tasks could not be read to their end\n", dump.broken_lists);
+    if (dump.unreadable_threads > 0) fmt::format_to(to, "{} threads have ended meanwhile or could not be read\n", dump.unreadable_threads);
     for (const DumpThread& thread : dump.threads) {
         fmt::format_to(to, "\nThread {} \"{}\" {}", thread.native_id, escape_control(thread.name), name_of(thread.condition));
         if (thread.syscall) fmt::format_to(to, " in {}", *thread.syscall);
@@ -69,6 +70,8 @@ std::string json_of(const Dump& dump) {
     text("python", dump.python);
     writer.Key("broken_lists");
     writer.Uint(dump.broken_lists);
+    writer.Key("unreadable_threads");
+    writer.Uint(dump.unreadable_threads);
     writer.Key("threads");
     writer.StartArray();
     for (const DumpThread& thread : dump.threads) {

@@ -52,6 +52,7 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
     if (f.truncated > 0) text += fmt::format(", {} truncated ({:.2f} %)", f.truncated, share(f.truncated, profile.total_samples));
     if (f.inferred > 0) text += fmt::format(", {} inferred", f.inferred);
     if (f.refused > 0) text += fmt::format(", {} refused", f.refused);
+    if (f.unknown > 0) text += fmt::format(", {} of threads in an unknown state left out", f.unknown);
     if (f.late > 0) text += fmt::format(", {} late ({:.1f} % of all ticks)", f.late, share(f.late, f.late + f.ticks));
     if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
     if (f.stops > 0) text += fmt::format(", {} short stops ({:.1f} ms in all)", f.stops, 1000 * seconds(f.stopped));
@@ -83,6 +84,7 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     count("truncated", f.truncated);
     count("inferred", f.inferred);
     count("refused", f.refused);
+    count("unknown", f.unknown);
     count("late", f.late);
     count("errors", f.errors);
     count("lost", f.lost);

@@ -52,7 +52,7 @@ std::vector<std::uint32_t> add_nodes(ResolvedProfile& into, const ResolvedProfil
 void add_figures(RunFigures& into, const RunFigures& from) {
     using Count = std::uint64_t RunFigures::*;
     for (const Count count : {&RunFigures::ticks, &RunFigures::samples, &RunFigures::reused, &RunFigures::truncated,
-                              &RunFigures::inferred, &RunFigures::refused, &RunFigures::late, &RunFigures::errors,
+                              &RunFigures::inferred, &RunFigures::refused, &RunFigures::unknown, &RunFigures::late, &RunFigures::errors,
                               &RunFigures::lost, &RunFigures::stops, &RunFigures::remote_reads,
                               &RunFigures::remote_bytes, &RunFigures::busiest_thread_samples, &RunFigures::thread_looks,
                               &RunFigures::running_looks, &RunFigures::gil_ticks}) {

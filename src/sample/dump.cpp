@@ -317,7 +317,11 @@ Result<Dump> Dumper::run() {
             stop = std::move(*stopped);
         }
         for (const Seen& seen : threads) {
-            if (auto read = read_thread(seen)) reads.push_back(std::move(*read));
+            if (auto read = read_thread(seen)) {
+                reads.push_back(std::move(*read));
+            } else {
+                ++dump.unreadable_threads;
+            }
         }
         if (dump.has_asyncio) tasks_.look(list_, !options_.nonblocking, walks_, dump);
     }

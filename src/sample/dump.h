@@ -65,6 +65,7 @@ struct Dump {
     std::string asyncio_problem;      // why its tasks can't be read; empty: they can
     std::vector<DumpTask> tasks;
     std::uint32_t torn_tasks = 0;     // that did not hold still long enough to be read
+    std::uint32_t unreadable_threads = 0;  // that were listed; most have ended meanwhile
 };
 
 struct DumpOptions {

@@ -190,6 +190,7 @@ void Sampler::plan_read(nanoseconds when) {
         if (thread->seen == ThreadTriage::State::kGone) must_refresh_ = true;
         ++figures_.thread_looks;
         if (thread->seen == ThreadTriage::State::kRunning) ++figures_.running_looks;
+        if (thread->seen == ThreadTriage::State::kUnknown) ++figures_.unknown;
         if (!wants(*thread)) continue;
         const bool moves = thread->seen == ThreadTriage::State::kRunning;
         const bool sandwich = moves && (thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack()));
@@ -319,6 +320,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         return sampled;
     };
 
+    if (thread.reader.leaf() == kNullAddress) return keep_leaf(nullptr);  // it could not be read
     const Walk& walk = thread.reader.walk();
     const RawFrame* leaf = walk.frames.empty() ? nullptr : &walk.frames.front();
     const Built built = builder_.build(walk, thread.chain);

@@ -22,6 +22,13 @@ constexpr std::size_t kMaxRemembered = 1'000;
 
 std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
 
+void clear(Walk& walk) {
+    walk.frames.clear();
+    walk.off_stack.clear();
+    walk.steps = 0;
+    walk.end = WalkEnd::kUnreadable;
+}
+
 }  // namespace
 
 ThreadReader::ThreadReader(const Layout& layout, const FrameShape& shape, Address thread_state)
@@ -117,7 +124,7 @@ bool ThreadReader::is_same_thread() const {
            load<std::uint64_t>(thread_bytes_.data(), at(layout_.thread.thread_id)) == pthread_;
 }
 
-Address ThreadReader::find_leaf(Memory& memory) {
+std::optional<Address> ThreadReader::find_leaf(Memory& memory) {
     switch (layout_.frame_root) {
         case FrameRoot::kThreadFrame:
             return thread_pointer(layout_.thread.frame);
@@ -131,7 +138,7 @@ Address ThreadReader::find_leaf(Memory& memory) {
     if (cframe != cframe_ || !has_cframe_) {
         cframe_ = cframe;
         ++misses_;
-        if (!read_bytes(memory, cframe + at(layout_.cframe.current_frame), cframe_bytes_)) return kNullAddress;
+        if (!read_bytes(memory, cframe + at(layout_.cframe.current_frame), cframe_bytes_)) return std::nullopt;
     }
     return Address{load<std::uint64_t>(cframe_bytes_, 0)};
 }
@@ -185,12 +192,11 @@ const ThreadReader::Chunk* ThreadReader::chunk_of(Address address) const {
 
 const std::byte* ThreadReader::find_copy(Address address, bool before) {
     const Address begin = address + shape_.begin();
-    const Address end = begin + shape_.bytes();
     const std::size_t count = regions_.size();
     for (std::size_t step = 0; step < count; ++step) {
         const std::size_t i = cursor_ + step < count ? cursor_ + step : cursor_ + step - count;
         const Region& region = regions_[i];
-        if (raw(begin) < raw(region.begin) || raw(end) > raw(region.end)) continue;
+        if (!is_range_within(begin, shape_.bytes(), region.begin, region.end)) continue;
         if (!(before ? region.in_before : region.in_after)) continue;
         cursor_ = i;
         return (before ? before_ : after_).data() + region.offset + distance(region.begin, begin);
@@ -200,14 +206,13 @@ const std::byte* ThreadReader::find_copy(Address address, bool before) {
 
 const std::byte* ThreadReader::find_extra(Address address) const {
     const Address begin = address + shape_.begin();
-    const Address end = begin + shape_.bytes();
     if (const auto found = extra_frames_.find(raw(begin)); found != extra_frames_.end()) {
         const Region& region = extra_regions_[found->second];
         return region.in_after ? extra_.data() + region.offset : nullptr;
     }
     for (const std::size_t i : extra_chunks_) {
         const Region& region = extra_regions_[i];
-        if (region.in_after && raw(begin) >= raw(region.begin) && raw(end) <= raw(region.end)) {
+        if (region.in_after && is_range_within(begin, shape_.bytes(), region.begin, region.end)) {
             return extra_.data() + region.offset + distance(region.begin, begin);
         }
     }
@@ -293,12 +298,14 @@ ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uin
     if (has(layout_.thread.datastack_chunk)) follow_chunks(memory);
 
     if (has(layout_.thread.base_frame)) limits_.base_frame = thread_pointer(layout_.thread.base_frame);
-    const Address leaf = find_leaf(memory);
+    const std::optional<Address> found = find_leaf(memory);
+    const Address leaf = found.value_or(kNullAddress);
     leaf_ = leaf;
     std::swap(previous_walk_, after_walk_);
     if (leaf == kNullAddress || leaf == limits_.base_frame) {
-        after_walk_.frames.clear();
-        return Status::kNoFrame;
+        clear(after_walk_);
+        clear(before_walk_);
+        return found ? Status::kNoFrame : Status::kOk;
     }
     cursor_ = 0;
     walk_frames(shape_, leaf, limits_,
@@ -308,8 +315,7 @@ ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uin
                 },
                 after_walk_);
     refuse_entries_on_data_stack(after_walk_);
-    before_walk_.end = WalkEnd::kUnreadable;
-    before_walk_.frames.clear();
+    clear(before_walk_);
     if (sandwich_) {
         cursor_ = 0;
         walk_frames(shape_, leaf, limits_, [&](Address address) { return find_copy(address, true); }, before_walk_);

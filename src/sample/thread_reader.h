@@ -31,7 +31,7 @@ public:
     void plan(std::vector<ReadRange>& ranges, bool sandwich);
 
     enum class Status : std::uint8_t {
-        kOk,
+        kOk,       // it has frames; what could not be read of them is in the walk's end
         kNoFrame,  // the thread has no Python frame now
         kGone,     // the thread state can't be read or is another's by now
     };
@@ -93,7 +93,7 @@ private:
     void note_filled(std::span<const std::uint8_t> filled);
     void forget_unreadable();
     [[nodiscard]] bool is_same_thread() const;
-    Address find_leaf(Memory& memory);
+    std::optional<Address> find_leaf(Memory& memory);  // nothing: it can't be read
     void follow_chunks(Memory& memory);
     const std::byte* find_copy(Address address, bool before);
     const std::byte* find_extra(Address address) const;

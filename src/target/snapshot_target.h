@@ -20,6 +20,8 @@ public:
 
     // From now on reads fail as `plan` says.
     void inject(FaultPlan plan);
+    // Reads since then.
+    [[nodiscard]] std::uint64_t reads() const { return faulty_ ? faulty_->reads() : 0; }
 
     pid_t pid() const override { return snapshot_.pid; }
     Memory& memory() override { return *memory_; }

@@ -372,6 +372,21 @@ TEST_CASE("sampler: what is torn is kept by its leaf and counted as truncated") 
     });
 }
 
+TEST_CASE("sampler: a thread of which the kernel tells nothing is left out and counted") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "known");
+        (void)s.add_thread(101, "untold");
+        s.python.target.thread(101).activity.kind = Activity::Kind::kUnknown;
+        s.start();
+        s.ticks(10);
+        CHECK(s.sampler->figures().unknown == 10);
+        const Sums result = s.result();
+        CHECK(result.size() == 1);
+        CHECK(result.at({100, "main;known"}) == 10);
+    });
+}
+
 TEST_CASE("sampler: the end of the target ends the sampling") {
     for_each_layout([](const KnownLayout& known) {
         Sampling s(known);

@@ -256,3 +256,32 @@ TEST_CASE("thread reader: hostile chunks are bounded in memory and time") {
         CHECK(reading.sample(root) == Status::kOk);
     });
 }
+
+TEST_CASE("thread reader: a caller at the end of the address space is not there") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        const Address leaf = reading.push_many(reading.root(), 3);
+        CHECK(reading.sample(leaf) == Status::kOk);
+        for (const std::uint64_t distance_from_end : {1U, 8U, 64U, 4096U}) {
+            reading.builder.put_field(leaf, known.layout.frame.back, ~std::uint64_t{0} - distance_from_end);
+            CHECK(reading.sample(leaf, true) == Status::kOk);
+            CHECK(reading.reader->walk().end != WalkEnd::kRoot);
+            CHECK(reading.reader->walk().frames.size() == 1);
+        }
+    });
+}
+
+TEST_CASE("thread reader: a pointer to the leaf that can't be read is no empty stack") {
+    for_each_layout([](const KnownLayout& known) {
+        if (known.layout.frame_root != FrameRoot::kThreadCframe) return;
+        Reading reading(known.layout);
+        CHECK(reading.sample(reading.push(reading.root())) == Status::kOk);
+        CHECK(reading.sample(kNullAddress) == Status::kNoFrame);
+        reading.builder.put_field(reading.thread, known.layout.thread.cframe, 0x123450);
+        CHECK(reading.sample() == Status::kOk);
+        CHECK(reading.reader->walk().end == WalkEnd::kUnreadable);
+        CHECK(reading.reader->walk().frames.empty());
+        reading.builder.put_field(reading.thread, known.layout.thread.cframe, 0);
+        CHECK(reading.sample() == Status::kNoFrame);
+    });
+}
