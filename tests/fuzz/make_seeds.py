@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes seeds for the fuzz targets of line tables, debug offsets, objects, asyncio, call frame information
-and the commands of watch.
+"""Writes seeds for the fuzz targets of line tables, debug offsets, objects, asyncio, call frame information,
+the commands of watch, and walks.
 
     python3 tests/fuzz/make_seeds.py DIRECTORY
 
 Line tables come from tests/layouts/lines/*.txt, debug offsets from tests/layouts/debug_offsets/*.bin,
 objects from small memories written here: sys.modules down to a thread's name, on each kind of layout.
+Walks are a thread with a stack of two functions, by the fields of tests/layouts/expected.
 """
 import os
 import struct
@@ -171,9 +172,139 @@ def asyncio():
             save("asyncio", "changed-%d-%d" % (choice, step), bytes([choice]) + changes[: 5 * 60])
 
 
+def known_layouts():
+    """(name, fields) in the order of tests/support/known_layouts.h."""
+    described = sorted(name[: -len(".bin")] for name in os.listdir(LAYOUTS + "/debug_offsets"))
+    stored = sorted(os.listdir(LAYOUTS + "/expected"))
+    for name in ["3.%d" % minor for minor in range(8, 13)] + described:
+        build = name.replace("-headers", "")
+        (file_name,) = [file for file in stored if file == build + ".txt" or name.count(".") == 1 and file.startswith(name + ".")]
+        with open(os.path.join(LAYOUTS, "expected", file_name)) as file:
+            words = [line.split() for line in file]
+        yield name, {key: int(value) for key, value in words if key != "version"}
+
+
+class Image:
+    """Memory whose words of 0xf00d.... are pointers into it."""
+
+    def __init__(self, fields):
+        self.fields = fields
+        self.bytes = bytearray()
+
+    def add(self, size):
+        self.bytes += bytes(-len(self.bytes) % 16)
+        at = len(self.bytes)
+        self.bytes += bytes(size)
+        return at
+
+    def put(self, base, field, value, form="<Q"):
+        offset = self.fields[field]
+        if offset >= 0:
+            struct.pack_into(form, self.bytes, base + offset, value)
+
+    def point(self, base, field, to, more=0):
+        self.put(base, field, 0xF00D << 48 | to + more)
+
+    def str(self, text):
+        f = self.fields
+        at = self.add(f["unicode.ascii_data"] + len(text) + 8)
+        self.put(at, "unicode.length", len(text), "<q")
+        state = 1 << 8 | 1 << 13 | 1 << 14 if f["unicode.wide_interned"] > 0 else 0xE4
+        self.put(at, "unicode.state", state, "<I")
+        data = at + f["unicode.ascii_data"]
+        self.bytes[data: data + len(text)] = text.encode()
+        return at
+
+    def string_of_bytes(self, content):
+        at = self.add(self.fields["bytes.data"] + len(content) + 8)
+        self.put(at, "bytes.size", len(content), "<q")
+        data = at + self.fields["bytes.data"]
+        self.bytes[data: data + len(content)] = content
+        return at
+
+    def code(self, name, table):
+        f = self.fields
+        inside = f["code.unit_count"] >= 0
+        at = self.add((f["code.bytecode"] if inside else f["code.size"]) + 96)
+        self.point(at, "code.name", self.str(name))
+        self.point(at, "code.qualname", self.str("C." + name))
+        self.point(at, "code.filename", self.str("file.py"))
+        self.point(at, "code.line_table", self.string_of_bytes(table))
+        self.put(at, "code.first_line", 7, "<i")
+        self.put(at, "code.version", 3, "<I")
+        self.put(at, "code.frame_size", 12, "<i")
+        if inside:
+            self.put(at, "code.unit_count", 40, "<q")
+        else:
+            self.point(at, "code.bytecode", self.string_of_bytes(bytes(80)))
+        return at
+
+    def frame(self, at, code, back, minor, leaf):
+        self.point(at, "frame.code", code)
+        if back is not None:
+            self.point(at, "frame.back", back)
+        if minor >= 11:
+            self.point(at, "frame.instruction", code, self.fields["code.bytecode"] + 16)
+        else:
+            self.put(at, "frame.instruction", 16 if minor < 10 else 8, "<i")
+            self.put(at, "frame.executing", 1 if minor < 10 else 0, "<b")
+        self.put(at, "frame.stacktop", -1 if leaf else 1, "<i")
+        if not leaf:
+            self.point(at, "frame.stackpointer", at)
+        if back is None:
+            self.put(at, "frame.is_entry", 1, "<B")
+
+
+def walks():
+    tables = {0: bytes([2, 1, 4, 2]), 1: bytes([4, 1, 76, 2]), 2: bytes([0xF0, 0, 0xE7, 2, 1, 2])}
+    for number, (name, fields) in enumerate(known_layouts()):
+        minor = int(name.split(".")[1].split("-")[0].rstrip("dt"))
+        image = Image(fields)
+        thread = image.add(1024)
+        interpreter = image.add(64)
+        table = tables[0 if minor <= 9 else 1 if minor == 10 else 2]
+        outer, inner = image.code("outer", table), image.code("inner", table)
+        size = fields["frame.size"] + 32
+        if minor >= 11:
+            chunk = image.add(32)
+            at = image.add(8 * size)
+            image.put(chunk, "chunk.size", 32 + 8 * size)
+            image.point(thread, "thread.datastack_chunk", chunk)
+        else:
+            at = image.add(8 * size)
+        shim = None
+        if fields["frame.owner_cstack"] >= 0 or fields["frame.owner_interpreter"] >= 0:
+            shim = image.add(size)
+            image.point(shim, "frame.code", outer)
+            image.put(shim, "frame.owner", max(fields["frame.owner_cstack"], fields["frame.owner_interpreter"]), "<B")
+        image.frame(at, outer, None, minor, leaf=False)
+        if shim is not None:
+            image.point(at, "frame.back", shim)
+        leaf = at
+        for _ in range(3):
+            image.frame(leaf, outer if leaf == at else inner, None if leaf == at else leaf - size, minor, leaf=False)
+            if leaf == at and shim is not None:
+                image.point(at, "frame.back", shim)
+            leaf += size
+        image.frame(leaf, inner, leaf - size, minor, leaf=True)
+        image.point(thread, "thread.interp", interpreter)
+        image.put(thread, "thread.thread_id", 0x1234)
+        image.put(thread, "thread.native_thread_id", 100)
+        image.point(thread, "thread.frame", leaf)
+        image.point(thread, "thread.current_frame", leaf)
+        cell = image.add(32)
+        image.point(thread, "thread.cframe", cell)
+        if fields["cframe.current_frame"] >= 0:
+            image.point(cell, "cframe.current_frame", leaf)
+        changes = bytes([leaf % 256, leaf // 256, 0xF0, 0, 0, 1])
+        save("walk", "still-" + name, bytes([number, 0, 0]) + bytes(image.bytes))
+        save("walk", "moves-" + name, bytes([number, 6, 2]) + changes + bytes(image.bytes))
+
+
 line_tables()
 debug_offsets()
 cfi()
 objects()
 watch()
 asyncio()
+walks()
