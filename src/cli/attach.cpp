@@ -2,6 +2,7 @@
 #include "cli/attach.h"
 
 #include "base/clock.h"
+#include "python/layouts.h"
 #include "target/invoking_user.h"
 #include "target/live_target.h"
 
@@ -37,7 +38,9 @@ Result<Attached> attach_to(pid_t pid, const AttachOptions& options) {
     return Attached{std::move(*target), std::move(*process)};
 }
 
-bool may_pass(const Error& error) { return error.code == ExitCode::kNoProcess || error.code == ExitCode::kNotPython; }
+bool may_pass(const Error& error) {
+    return (error.code == ExitCode::kNoProcess || error.code == ExitCode::kNotPython) && !is_unsupported_version(error);
+}
 
 }  // namespace
 

@@ -285,6 +285,9 @@ Result<int> RecordCommand::run() {
     const auto format = choose_format();
     if (!format) return tl::unexpected(format.error());
     format_ = *format;
+    if (settings_.inverted && format_->name != "flamegraph") {
+        say(fmt::format("pyprof: --inverted turns flame graphs alone: it has no effect on the format {}", format_->name));
+    }
     // The name of a launched program's output is made before it starts, so it can't carry its pid.
     if (settings_.output.empty()) settings_.output = output_name(settings_.pid.value_or(::getpid()));
     const auto started = start();

@@ -194,7 +194,7 @@ tl::unexpected<Error> implausible(std::uint32_t version_hex, std::string_view wh
 tl::expected<void, Error> check_version(const PythonVersion& version) {
     const std::uint32_t level = version.hex >> 4U & 0xfU;
     if (DebugOffsets::is_known(version.major, version.minor) && level >= 0xcU) return {};
-    return fail(ExitCode::kFailure, fmt::format("Python {} is not supported", to_string(version)),
+    return fail(ExitCode::kNotPython, fmt::format("Python {} is not supported", to_string(version)),
                 kSupportedVersions);
 }
 

@@ -43,7 +43,7 @@ Result<Layout> layout_for(const PythonVersion& version, std::span<const std::byt
             fmt::format("Python {} does not describe its layout (no debug offsets)", to_string(version)),
             "they stand at the start of _PyRuntime; is the process still starting?");
     }
-    return fail(ExitCode::kFailure, fmt::format("Python {} is not supported", to_string(version)),
+    return fail(ExitCode::kNotPython, fmt::format("Python {} is not supported", to_string(version)),
                 kSupportedVersions);
 }
 

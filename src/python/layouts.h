@@ -16,6 +16,9 @@ namespace pyprof {
 // For the hint of an error about a version.
 constexpr const char* kSupportedVersions = "supported are CPython 3.8 to 3.15, no alpha or beta releases";
 
+// Whether it is that error. Its exit code is that of "not Python", but waiting can't help.
+inline bool is_unsupported_version(const Error& error) { return error.hint == kSupportedVersions; }
+
 // As many bytes of _PyRuntime as the largest _Py_DebugOffsets with room to spare.
 constexpr std::size_t kDebugOffsetsBytes = 1024;
 

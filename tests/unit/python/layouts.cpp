@@ -40,6 +40,8 @@ TEST_CASE("layouts: unknown versions are errors that name them") {
         const auto layout = layout_for({major, minor, 0, 0}, {});
         REQUIRE_FALSE(layout);
         CHECK(layout.error().message == text);
+        CHECK(layout.error().code == ExitCode::kNotPython);
+        CHECK(is_unsupported_version(layout.error()));
         CHECK_FALSE(layout.error().hint.empty());
     }
 }
