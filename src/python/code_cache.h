@@ -17,6 +17,7 @@
 #include <tsl/robin_map.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -42,6 +43,9 @@ public:
         StringId name = kNoString;
         StringId file = kNoString;
         std::uint32_t used_epoch = 0;     // sample/epoch.h: last epoch in which a sample went through it
+        std::uint64_t good_until = 0;     // ... ticks whose samples its stamp was seen to outlive
+        std::chrono::nanoseconds first_used{0}, checked{0};
+        bool is_dated = false;            // first_used is set
         std::uint64_t verified_generation = 0;  // code_object_generation at which its stamp held (3.14 on)
         bool is_hidden = false;      // of the interpreter, not of the program: it is never shown
         bool is_generator = false;   // generator, coroutine or asynchronous generator

@@ -19,15 +19,18 @@ void Epoch::mark_used(CodeIndex code) {
     if (entry.used_epoch == number_) return;
     entry.used_epoch = number_;
     used_.push_back(code);
+    if (!entry.is_dated || now_ - entry.first_used < kYoung) young_.push_back(code);
 }
 
 void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
                 std::chrono::nanoseconds when, SampleMarks marks) {
+    bool goes_on = false;
     if (!pending_.empty()) {
         SampleRecord& last = pending_.back().record;
         // Two moments of periods that follow each other lie at most two periods apart.
         const bool follows = when - last.when <= 2 * weight && all_ticks_ <= last.tick + 1;
-        if (last.thread == thread && last.stack == stack && last.marks == marks && follows) {
+        goes_on = last.thread == thread && last.stack == stack && last.marks == marks && follows;
+        if (goes_on && pending_.size() > open_) {
             ++last.samples;
             last.weight += weight;
             last.when = when;
@@ -35,7 +38,7 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
             return;
         }
     }
-    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_, marks}, path});
+    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_, marks}, path, goes_on});
 }
 
 bool Epoch::is_due(std::chrono::nanoseconds now) const {
@@ -44,10 +47,45 @@ bool Epoch::is_due(std::chrono::nanoseconds now) const {
     return wanted_ticks_ < kLongestTicks && ticks_ >= wanted_ticks_;
 }
 
-bool Epoch::went_through(PathId path, const std::vector<std::uint32_t>& identities) const {
-    while (path != kRootPath) {
-        if (std::binary_search(identities.begin(), identities.end(), builder_.identity_of(path))) return true;
-        path = stacks_.parent_path(path);
+// Compares the stamps of these with the target: what holds was right for the samples of all ticks until then.
+void Epoch::confirm(std::span<const CodeIndex> codes, std::uint64_t ticks) {
+    codes_.verify(codes, stale_);
+    for (const CodeIndex code : codes) {
+        CodeCache::Entry& entry = codes_.entry(code);
+        if (!entry.is_alive) continue;
+        entry.checked = now_;
+        entry.good_until = ticks;
+    }
+}
+
+bool Epoch::tick(std::chrono::nanoseconds now) {
+    now_ = now;
+    ++ticks_;
+    to_verify_.clear();
+    for (const CodeIndex code : young_) {
+        CodeCache::Entry& entry = codes_.entry(code);
+        if (!entry.is_dated) {
+            entry.is_dated = true;
+            entry.first_used = entry.checked = now;
+        }
+        if ((now - entry.checked) * kChecksPerAge >= now - entry.first_used) to_verify_.push_back(code);
+    }
+    if (!to_verify_.empty()) {
+        confirm(to_verify_, all_ticks_ + 1);
+        open_ = pending_.size();  // a record's samples lie on one side of each check
+    }
+    ++all_ticks_;
+    return !stale_.empty();
+}
+
+bool Epoch::has_lost_names(const Pending& pending) const {
+    for (PathId path = pending.path; path != kRootPath; path = stacks_.parent_path(path)) {
+        const std::uint32_t identity = builder_.identity_of(path);
+        auto lost = std::lower_bound(lost_.begin(), lost_.end(), identity,
+                                     [](const Stale& stale, std::uint32_t wanted) { return stale.identity < wanted; });
+        for (; lost != lost_.end() && lost->identity == identity; ++lost) {
+            if (pending.record.tick >= lost->good_until) return true;
+        }
     }
     return false;
 }
@@ -56,31 +94,42 @@ const Epoch::Result& Epoch::end(std::chrono::nanoseconds now, const std::uint64_
     result_.records.clear();
     result_.demoted = 0;
     to_verify_.clear();
-    stale_.clear();
     for (const CodeIndex code : used_) {
+        if (!codes_.entry(code).is_alive) continue;  // found stale by a check within the epoch
         if (generation == nullptr || codes_.entry(code).verified_generation != *generation + 1) {
             to_verify_.push_back(code);
         }
     }
-    if (!to_verify_.empty()) codes_.verify(to_verify_, stale_);
+    if (!to_verify_.empty()) confirm(to_verify_, all_ticks_);
     if (generation != nullptr) {
         for (const CodeIndex code : to_verify_) codes_.entry(code).verified_generation = *generation + 1;
     }
-    std::vector<std::uint32_t> identities;
-    for (const CodeIndex code : stale_) identities.push_back(codes_.entry(code).identity);
-    std::sort(identities.begin(), identities.end());
+    lost_.clear();
+    for (const CodeIndex code : stale_) lost_.push_back({codes_.entry(code).identity, codes_.entry(code).good_until});
+    std::sort(lost_.begin(), lost_.end(), [](const Stale& a, const Stale& b) { return a.identity < b.identity; });
 
     for (Pending& pending : pending_) {
-        if (!identities.empty() && went_through(pending.path, identities)) {
+        if (!lost_.empty() && has_lost_names(pending)) {
             pending.record.stack = builder_.unproved(nullptr);
             result_.demoted += pending.record.samples;
+        }
+        if (pending.goes_on && result_.records.back().stack == pending.record.stack) {
+            SampleRecord& last = result_.records.back();
+            last.samples += pending.record.samples;
+            last.weight += pending.record.weight;
+            last.when = pending.record.when;
+            last.tick = pending.record.tick;
+            continue;
         }
         result_.records.push_back(pending.record);
     }
     result_.has_stale = !stale_.empty();
     wanted_ticks_ = stale_.empty() ? std::min(wanted_ticks_ * 2, kLongestTicks) : 1;
+    stale_.clear();
     pending_.clear();
+    open_ = 0;
     used_.clear();
+    young_.clear();
     ticks_ = 0;
     began_ = now;
     ++number_;

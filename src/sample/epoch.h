@@ -6,6 +6,9 @@
 // weight under [unproved] and loses its names. After a change, epochs are one tick long, and double
 // while all is well: a target that makes and drops code all the time is checked at every sample. None is
 // longer than 50 ms, since what still waits when the target ends can't be checked any more.
+//
+// Code that is new to us is checked more often, at the latest when a sixteenth of its age has passed: what
+// runs once, as a module's body does, is freed soon after, and its samples must not lose their names by it.
 #pragma once
 
 #include <pyprof/profile.h>
@@ -14,6 +17,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace pyprof {
@@ -45,10 +49,8 @@ public:
     void mark_used(CodeIndex code);
     void add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
              std::chrono::nanoseconds when, SampleMarks marks = {});
-    void tick() {
-        ++ticks_;
-        ++all_ticks_;
-    }
+    // Ends a tick, and checks what is young. True when an entry was dropped: then the epoch must end now.
+    bool tick(std::chrono::nanoseconds now);
     // True when it is time to end the epoch.
     [[nodiscard]] bool is_due(std::chrono::nanoseconds now) const;
 
@@ -65,20 +67,32 @@ private:
     struct Pending {
         SampleRecord record;
         PathId path;
+        bool goes_on = false;  // it is the last one's run, but a check of names lies between them
     };
-    [[nodiscard]] bool went_through(PathId path, const std::vector<std::uint32_t>& identities) const;
+    struct Stale {
+        std::uint32_t identity;
+        std::uint64_t good_until;  // the number of ticks whose samples its stamp was seen to outlive
+    };
+    void confirm(std::span<const CodeIndex> codes, std::uint64_t ticks);
+    [[nodiscard]] bool has_lost_names(const Pending& pending) const;
 
     static constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(50);
     static constexpr std::uint32_t kLongestTicks = 32;
     static constexpr std::size_t kMaxPending = 1U << 14;
+    static constexpr std::int64_t kChecksPerAge = 16;
+    static constexpr std::chrono::nanoseconds kYoung = kLongest * kChecksPerAge;
 
     CodeCache& codes_;
     StackTable& stacks_;
     StackBuilder& builder_;
     std::vector<Pending> pending_;
     std::vector<CodeIndex> used_;
+    std::vector<CodeIndex> young_;  // of them
     std::vector<CodeIndex> to_verify_;
     std::vector<CodeIndex> stale_;
+    std::vector<Stale> lost_;  // by identity
+    std::size_t open_ = 0;     // records before this one take no more samples
+    std::chrono::nanoseconds now_{0};
     Result result_;
     std::uint32_t number_ = 1;
     std::uint32_t ticks_ = 0;

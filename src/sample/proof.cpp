@@ -144,6 +144,7 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
     next_frame_ = kNullAddress;
     const bool marks_callers_in_c = opcodes_ == nullptr || shape_.clears_popped_frames();
     bool proved_whole = false;
+    bool is_sure = true;  // until a frame through C is met that was not sighted often enough
     for (std::size_t i = 0; i < equal; ++i) {
         const bool is_leaf = i + 1 == after.frames.size();
         const RawFrame& a = earlier_[i];
@@ -154,12 +155,14 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
         const PathId path = chain.steps[i].path;
         if (!stacks_.is_proved(path)) {
             const bool through_unmarked_c = i > 0 && b.through_c && !marks_callers_in_c;
-            if (through_unmarked_c && !enough_sightings(path)) return false;
-            builder_.prove(path);
-            ++proofs_;
+            if (through_unmarked_c && !enough_sightings(path)) is_sure = false;
+            if (is_sure) {
+                builder_.prove(path);
+                ++proofs_;
+            }
         }
         if (is_leaf) {
-            proved_whole = true;
+            proved_whole = is_sure;
             break;
         }
         const bool calls_through_c = i + 1 < count && from_root(after, i + 1).through_c;
@@ -171,7 +174,7 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
         if (!is_waiting(a, b, i, chain)) break;
         // The callee changed between the copies. That of the earlier copy was read after its callers there
         // and before they were read again: it is theirs.
-        if (i + 1 == equal) prove_earlier_callee(reader, b, i, chain.steps[i]);
+        if (i + 1 == equal && is_sure) prove_earlier_callee(reader, b, i, chain.steps[i]);
     }
     if (!proved_whole) extend_by_sole_callers(after, chain);
     return proved_whole || (count == after.frames.size() && stacks_.is_proved(chain.steps.back().path));

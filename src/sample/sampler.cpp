@@ -18,6 +18,8 @@ constexpr nanoseconds kFastReuse = std::chrono::microseconds(50);
 constexpr nanoseconds kFastSlices = std::chrono::milliseconds(1);
 constexpr nanoseconds kRefreshAtLeast = std::chrono::seconds(1);
 constexpr std::uint32_t kSandwichAfterDoubt = 64;
+constexpr std::uint32_t kFreshPlans = 4;
+constexpr int kMostLooks = 4;  // at one thread after one sample
 // Accepted samples of a leaf after which the one path to it is taken for the only one.
 constexpr std::uint32_t kInferSightings = 4;
 
@@ -194,6 +196,11 @@ void Sampler::plan_read(nanoseconds when) {
         if (!wants(*thread)) continue;
         const bool moves = thread->seen == ThreadTriage::State::kRunning;
         const bool sandwich = moves && (thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack()));
+        if (sandwich && thread->plan_samples > 0 && looks_.allows()) {
+            --thread->plan_samples;
+            looks_.spend();
+            bring_plan_up_to_date(*thread);
+        }
         thread->first_range = ranges_.size();
         thread->reader.plan(ranges_, sandwich);
         thread->range_count = ranges_.size() - thread->first_range;
@@ -203,17 +210,26 @@ void Sampler::plan_read(nanoseconds when) {
 
 // process_vm_readv stops at the first range that it can't read: go on behind it, so that one freed frame
 // costs no other thread its sample.
-void Sampler::read_ranges() {
-    filled_.assign(ranges_.size(), 0);
+void Sampler::read_all(std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled) {
+    filled.assign(ranges.size(), 0);
     std::size_t done = 0;
-    while (done < ranges_.size()) {
-        const ReadOutcome outcome = memory_.read(std::span(ranges_).subspan(done));
-        std::fill_n(filled_.begin() + static_cast<std::ptrdiff_t>(done), outcome.complete, std::uint8_t{1});
+    while (done < ranges.size()) {
+        const ReadOutcome outcome = memory_.read(ranges.subspan(done));
+        std::fill_n(filled.begin() + static_cast<std::ptrdiff_t>(done), outcome.complete, std::uint8_t{1});
         done += outcome.complete;
-        if (done >= ranges_.size()) break;
+        if (done >= ranges.size()) break;
         if (outcome.fault == ReadFault::kGone || outcome.fault == ReadFault::kDenied) break;
         ++done;
     }
+}
+
+// A sample proves its own path only if its plan held all of its frames. While paths are new, the plan of the last
+// sample is too old for that: then the thread is copied once just before the sample, for the plan alone.
+void Sampler::bring_plan_up_to_date(Thread& thread) {
+    look_ranges_.clear();
+    thread.reader.plan(look_ranges_, false);
+    read_all(look_ranges_, look_filled_);
+    (void)thread.reader.take(memory_, look_filled_);
 }
 
 void Sampler::parse_interpreters() {
@@ -341,8 +357,10 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     }
 
     thread.sandwich_samples = kSandwichAfterDoubt;
+    thread.plan_samples = kFreshPlans;
     const Walk& before = thread.reader.walk_before();
     if (complete && prover_.prove(thread.reader, thread.chain)) {
+        looks_.note_proof();
         epoch_.mark_used(thread.chain);
         return use(thread.chain, true);
     }
@@ -380,6 +398,30 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     return complete ? use(thread.chain, false) : keep_leaf(leaf);
 }
 
+// The plan has learnt now what the sample missed, so that a second sandwich at once may hold what the first did
+// not. It proves the stack of its own moment, and takes no sample: where the thread has stayed until then, that is
+// the sample's path.
+bool Sampler::prove_by_looks(Thread& thread) {
+    const int most = thread.wanted == kRootPath ? 1 : kMostLooks;
+    for (int look = 0; look < most && looks_.allows(); ++look) {
+        looks_.spend();
+        look_ranges_.clear();
+        thread.reader.plan(look_ranges_, true);
+        read_all(look_ranges_, look_filled_);
+        if (thread.reader.take(memory_, look_filled_) != ThreadReader::Status::kOk) return false;
+        const StackBuilder::Built built = builder_.build(thread.reader.walk(), other_chain_);
+        if (other_chain_.read_code && !still_stands(other_chain_)) {
+            other_chain_ = {};
+            continue;
+        }
+        if (!is_complete(thread.reader.walk(), other_chain_, built)) continue;
+        const bool is_new = !stacks_.is_proved(builder_.path_of(other_chain_));
+        if (is_new && prover_.prove(thread.reader, other_chain_)) looks_.note_proof();
+        if (thread.wanted != kRootPath && stacks_.is_proved(thread.wanted)) return true;
+    }
+    return false;
+}
+
 // The stack at which the thread happens to stand is real. It proves that path and takes no sample: a
 // sample taken by a stop would be of another moment than the one that was due.
 void Sampler::prove_by_stop(Thread& thread) {
@@ -395,12 +437,12 @@ void Sampler::prove_by_stop(Thread& thread) {
     stopper_->resume();
     budget_.spend(monotonic_now() - began);
     if (status != ThreadReader::Status::kOk) return;
-    const StackBuilder::Built built = builder_.build(thread.reader.walk(), stopped_chain_);
-    if (stopped_chain_.read_code && !still_stands(stopped_chain_)) {
-        stopped_chain_ = {};
+    const StackBuilder::Built built = builder_.build(thread.reader.walk(), other_chain_);
+    if (other_chain_.read_code && !still_stands(other_chain_)) {
+        other_chain_ = {};
         return;
     }
-    if (is_complete(thread.reader.walk(), stopped_chain_, built)) builder_.prove(builder_.path_of(stopped_chain_));
+    if (is_complete(thread.reader.walk(), other_chain_, built)) builder_.prove(builder_.path_of(other_chain_));
 }
 
 void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) {
@@ -424,7 +466,10 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
     if (thread.sandwich_samples > 0) --thread.sandwich_samples;
     const Sampled sampled = assess(thread);
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
-    if (!sampled.is_known && moves && stopper_ != nullptr && budget_.allows(when - start_)) in_doubt_.push_back(&thread);
+    thread.wanted = sampled.is_known || sampled.is_truncated ? kRootPath : sampled.path;
+    if (stacks_.is_proved(sampled.path)) thread.wanted = kRootPath;
+    looks_.note_sample();
+    if (!sampled.is_known && moves) in_doubt_.push_back(&thread);
     if (sampled.is_truncated) ++figures_.truncated;
     if (sampled.is_inferred) ++figures_.inferred;
     StackId stack = sampled.stack;
@@ -462,7 +507,8 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     is_gil_held_ = false;
     for (Thread* thread : planned_) take_thread(*thread, when, weight);
     for (Thread* thread : in_doubt_) {
-        if (budget_.allows(when - start_)) prove_by_stop(*thread);
+        if (prove_by_looks(*thread)) continue;
+        if (stopper_ != nullptr && budget_.allows(when - start_)) prove_by_stop(*thread);
     }
     if (stopper_ != nullptr && stopper_->has_late()) stopper_->release_late();
     if (options_.which != WhichThreads::kRunning) {
@@ -477,8 +523,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
         }
     }
     if (is_gil_held_) ++figures_.gil_ticks;
-    epoch_.tick();
-    if (epoch_.is_due(when)) end_epoch(when);
+    if (epoch_.tick(when) || epoch_.is_due(when)) end_epoch(when);
     return Outcome::kOk;
 }
 
@@ -503,7 +548,7 @@ void Sampler::end_epoch(nanoseconds now) {
             thread->chain_before = {};
             thread->has_last = false;
         }
-        stopped_chain_ = {};
+        other_chain_ = {};
         codes_.reuse_retired();
     }
     for (const SampleRecord& record : result.records) sink_.add_sample(record);

@@ -13,6 +13,7 @@
 #include "python/python_process.h"
 #include "python/thread_names.h"
 #include "sample/epoch.h"
+#include "sample/look_budget.h"
 #include "sample/mend.h"
 #include "sample/proof.h"
 #include "sample/stop_budget.h"
@@ -80,11 +81,13 @@ private:
         std::size_t range_count = 0;
         StackId last_stack = kRootStack;  // of the last sample, for reuse while blocked
         PathId last_names = kRootPath;
+        PathId wanted = kRootPath;  // the last sample's path, as long as nothing has proved it; else the root
         bool has_last = false;
         bool has_nothing = false;  // was read since it blocked, and had nothing to show
         bool holds_gil = false;
         bool is_named = false;  // by the program, not by the kernel
         std::uint32_t sandwich_samples = 0;  // samples for which to copy twice
+        std::uint32_t plan_samples = 0;      // ... before which to bring the plan up to date
         std::uint64_t samples = 0;
     };
     struct Interpreter {
@@ -113,8 +116,11 @@ private:
     void take_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled assess(Thread& thread);
     std::optional<StackBuilder::Step> infer(Thread& thread);
+    bool prove_by_looks(Thread& thread);
     void prove_by_stop(Thread& thread);
-    void read_ranges();
+    void read_ranges() { read_all(ranges_, filled_); }
+    void read_all(std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled);
+    void bring_plan_up_to_date(Thread& thread);
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
     [[nodiscard]] bool still_stands(const StackBuilder::Chain& chain);
     [[nodiscard]] bool holds_gil(const Thread& thread) const;
@@ -140,7 +146,8 @@ private:
     Epoch epoch_;
     ThreadStopper* stopper_;
     StopBudget budget_;
-    StackBuilder::Chain stopped_chain_;
+    LookBudget looks_;
+    StackBuilder::Chain other_chain_;  // of a stop or a second look
 
     std::vector<std::unique_ptr<Thread>> threads_;
     std::vector<Interpreter> interpreters_;
@@ -150,6 +157,8 @@ private:
     std::vector<std::byte> runtime_slice_;
     bool has_runtime_slice_ = false;
 
+    std::vector<ReadRange> look_ranges_;
+    std::vector<std::uint8_t> look_filled_;
     std::vector<ReadRange> ranges_;
     std::vector<std::uint8_t> filled_;
     std::vector<Thread*> planned_;

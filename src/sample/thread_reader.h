@@ -117,7 +117,8 @@ private:
     bool has_cframe_ = false;
 
     std::vector<Chunk> chunks_;      // current one first
-    std::vector<Region> regions_;    // the chunks in their order, then single frames
+    std::vector<Region> regions_;    // the chunks in their order, then single frames by their address
+    std::size_t first_single_ = 0;   // of them
     std::vector<std::byte> before_;
     std::vector<std::byte> after_;
     std::size_t cursor_ = 0;         // region of the last hit

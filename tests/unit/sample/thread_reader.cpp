@@ -131,6 +131,7 @@ TEST_CASE("thread reader: a freed generator frame leaves the plan at once") {
         Reading reading(known.layout);
         if (!reading.shape.on_data_stack()) return;
         const Address root = reading.root();
+        reading.builder.allocate(8192);
         const Address generator = reading.generator(root);
         const Address leaf = reading.push(generator);
         for (int i = 0; i < 3; ++i) (void)reading.sample(leaf);
@@ -154,6 +155,7 @@ TEST_CASE("thread reader: a generator's frame joins the plan, and leaves it when
         (void)reading.sample(root);
         (void)reading.sample(root);
         const std::size_t plain = reading.planned;
+        reading.builder.allocate(8192);
         const Address leaf = reading.push(reading.generator(root));
         (void)reading.sample(leaf);
         CHECK(reading.calls > 1);
@@ -162,6 +164,30 @@ TEST_CASE("thread reader: a generator's frame joins the plan, and leaves it when
         CHECK(reading.planned == plain + 1);
         for (int i = 0; i < 70; ++i) (void)reading.sample(root);
         CHECK(reading.planned == plain);
+    });
+}
+
+TEST_CASE("thread reader: frames that lie close to each other are one range, and one that is freed is read around") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (!reading.shape.on_data_stack()) return;
+        const Address root = reading.root();
+        reading.builder.allocate(8192);
+        const Address outer = reading.generator(root);
+        const Address inner = reading.generator(outer);
+        (void)reading.sample(root);
+        (void)reading.sample(root);
+        const std::size_t plain = reading.planned;
+        for (int i = 0; i < 3; ++i) (void)reading.sample(inner);
+        CHECK(reading.planned == plain + 1);
+        CHECK(reading.calls == 1);
+        reading.check_whole(3);
+        reading.memory.unmap(inner, known.layout.frame.size);
+        CHECK(reading.sample(outer) == Status::kOk);
+        reading.check_whole(2);
+        CHECK(reading.sample(outer) == Status::kOk);
+        CHECK(reading.calls == 1);
+        reading.check_whole(2);
     });
 }
 
