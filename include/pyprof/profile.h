@@ -85,6 +85,13 @@ struct RunFigures {
     std::uint64_t thread_looks = 0;
     std::uint64_t running_looks = 0;
     std::uint64_t gil_ticks = 0;
+    // Asyncio.
+    std::uint64_t task_looks = 0;      // moments at which all tasks were looked at
+    std::uint64_t most_tasks = 0;      // in one look
+    std::uint64_t task_samples = 0;    // of waiting tasks
+    std::uint64_t tasks_torn = 0;      // that did not hold still, and were left out
+    std::uint64_t tasks_unlinked = 0;  // samples of a loop's thread that stayed without what waits for them
+    std::uint64_t tasks_inferred = 0;  // samples whose path holds an inferred edge
     std::chrono::nanoseconds elapsed{0};
     std::chrono::nanoseconds profiler_cpu{0};
     std::chrono::nanoseconds stopped{0};  // time for which a thread was held
@@ -101,6 +108,7 @@ struct ProfileFacts {
     bool with_lines = true;   // frames carry lines
     bool with_threads = false;  // a root frame per thread
     std::string which_threads;  // "running", "all", "GIL holder": the base of every percentage
+    std::string tasks_base;     // what waiting tasks add to it: "task-seconds", "wall time"; empty: they are left out
 };
 
 class Profile {

@@ -50,6 +50,9 @@ struct Options {
     std::uint64_t count = 0;
     long dump_pid = 0;
     long doctor_pid = 0;
+    std::string async = "running";
+    std::string async_weight = "task";
+    bool no_inferred = false;
     bool idle = false;
     bool gil = false;
 };
@@ -67,6 +70,10 @@ CLI::App* add_record(CLI::App& app, Options& options) {
     record->add_flag("-F,--function", options.record.functions_only, "No line numbers")->group("What to show");
     record->add_flag("--full-filenames", options.record.full_filenames, "Do not shorten file names")->group("What to show");
     record->add_flag("--inverted", options.record.inverted, "Flame graph with the leaves at the root")->group("What to show");
+    record->add_option("--async", options.async, "Asyncio: off, running (what runs, below the tasks that wait for it) or all (waiting tasks, too)")->group("Asyncio")->capture_default_str();
+    record->add_option("--async-weight", options.async_weight, "What a waiting task counts: task (its own time) or share (a part of its loop's)")->group("Asyncio")->capture_default_str();
+    record->add_flag("--no-inferred", options.no_inferred, "No task under another by likelihood alone")->group("Asyncio");
+    record->add_flag("--full-loop-frames", options.record.async.full_loop_frames, "Keep the event loop's own frames above tasks")->group("Asyncio");
     record->add_option("-o,--output", options.record.output, "File to write, - for stdout (default: pyprof-NAME-PID-TIME.svg)")->group("Output");
     record->add_option("-f,--format", options.record.format, format_help())->group("Output");
     record->add_option("--stats", options.record.stats, "Write the run's own figures as JSON")->group("Output");
@@ -136,6 +143,23 @@ Result<pid_t> checked_pid(long pid) {
     return static_cast<pid_t>(pid);
 }
 
+Result<void> set_async(Options& options, const CLI::App& record) {
+    AsyncOptions& async = options.record.async;
+    if (options.async != "off" && options.async != "running" && options.async != "all") {
+        return fail(ExitCode::kUsage, "--async " + options.async + " is not known", "known are: off, running, all");
+    }
+    if (options.async_weight != "task" && options.async_weight != "share") {
+        return fail(ExitCode::kUsage, "--async-weight " + options.async_weight + " is not known", "known are: task, share");
+    }
+    async.mode = options.async == "off" ? AsyncMode::kOff : options.async == "all" ? AsyncMode::kAll : AsyncMode::kRunning;
+    async.weight = options.async_weight == "share" ? AsyncWeight::kShare : AsyncWeight::kTask;
+    async.with_inferred = !options.no_inferred;
+    if (record.count("--async-weight") > 0 && async.mode != AsyncMode::kAll) {
+        return fail(ExitCode::kUsage, "--async-weight without waiting tasks", "add --async=all");
+    }
+    return {};
+}
+
 Result<int> start_record(Options& options, const CLI::App& record, std::vector<std::string> command) {
     RecordSettings& settings = options.record;
     if (command.empty()) command = record.remaining();
@@ -161,6 +185,8 @@ Result<int> start_record(Options& options, const CLI::App& record, std::vector<s
     if (options.idle && options.gil) return fail(ExitCode::kUsage, "both --idle and --gil", "use one of them");
     if (options.idle) settings.which = WhichThreads::kAll;
     if (options.gil) settings.which = WhichThreads::kGilHolder;
+    const auto asked = set_async(options, record);
+    if (!asked) return tl::unexpected(asked.error());
     return run_record(settings);
 }
 

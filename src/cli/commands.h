@@ -29,6 +29,7 @@ struct RecordSettings {
     bool functions_only = false;
     bool full_filenames = false;
     bool inverted = false;
+    AsyncOptions async{AsyncMode::kRunning};
     bool nonblocking = false;
     bool quiet = false;
 };

@@ -151,6 +151,9 @@ void RecordCommand::describe(Profile& profile) const {
     profile.facts.started = started_;
     profile.facts.with_lines = !settings_.functions_only;
     profile.facts.with_threads = settings_.per_thread;
+    if (settings_.async.mode == AsyncMode::kAll) {
+        profile.facts.tasks_base = settings_.async.weight == AsyncWeight::kShare ? "wall time" : "task-seconds";
+    }
     profile.facts.which_threads = settings_.which == WhichThreads::kAll          ? "all"
                                   : settings_.which == WhichThreads::kGilHolder ? "GIL-holding"
                                                                                 : "running";
@@ -160,6 +163,7 @@ void RecordCommand::sample(nanoseconds end) {
     RecordingOptions options;
     options.sampler.rate_hz = settings_.rate_hz;
     options.sampler.which = settings_.which;
+    options.sampler.async = settings_.async;
     options.sampler.with_lines = !settings_.functions_only;
     if (settings_.duration) options.duration = end - began_;
     options.keep_spans = format_->wants_spans;

@@ -47,8 +47,13 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
     const RunFigures& f = profile.figures;
     const double elapsed = seconds(f.elapsed);
     std::string text = fmt::format(
-        "pyprof: {}: {} samples of {} threads in {:.1f} s ({:.1f}/s for the busiest), {} distinct stacks", output,
-        profile.total_samples, profile.facts.which_threads, elapsed, reached_rate(f), profile.weights.size());
+        "pyprof: {}: {} samples of {} threads{} in {:.1f} s ({:.1f}/s for the busiest), {} distinct stacks", output,
+        profile.total_samples, profile.facts.which_threads,
+        profile.facts.tasks_base.empty() ? "" : " and of waiting tasks (" + profile.facts.tasks_base + ")", elapsed,
+        reached_rate(f), profile.weights.size());
+    if (f.tasks_unlinked > 0) text += fmt::format(", {} without the tasks that wait for them", f.tasks_unlinked);
+    if (f.tasks_inferred > 0) text += fmt::format(", {} below an inferred task", f.tasks_inferred);
+    if (f.tasks_torn > 0) text += fmt::format(", {} task stacks refused", f.tasks_torn);
     if (f.truncated > 0) text += fmt::format(", {} truncated ({:.2f} %)", f.truncated, share(f.truncated, profile.total_samples));
     if (f.inferred > 0) text += fmt::format(", {} inferred", f.inferred);
     if (f.refused > 0) text += fmt::format(", {} refused", f.refused);
@@ -96,6 +101,12 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     real("profiler_cpu_s", seconds(f.profiler_cpu));
     count("remote_reads", f.remote_reads);
     count("remote_bytes", f.remote_bytes);
+    count("task_looks", f.task_looks);
+    count("most_tasks", f.most_tasks);
+    count("task_samples", f.task_samples);
+    count("tasks_torn", f.tasks_torn);
+    count("tasks_unlinked", f.tasks_unlinked);
+    count("tasks_inferred", f.tasks_inferred);
     count("distinct_stacks", profile.weights.size());
     count("python_children", python_children);
     writer.EndObject();

@@ -68,7 +68,9 @@ std::string base_text(const ResolvedProfile& profile) {
     const std::string& which = profile.facts.which_threads;
     if (which.empty()) return samples;
     if (which == "GIL holder") return samples + " of the GIL's holder";
-    return fmt::format("{} of {} threads", samples, escape_control(which));
+    const std::string text = fmt::format("{} of {} threads", samples, escape_control(which));
+    const std::string& tasks = profile.facts.tasks_base;
+    return tasks.empty() ? text : fmt::format("{} and of waiting tasks, in {}", text, escape_control(tasks));
 }
 
 std::string setting_text(const ResolvedProfile& profile) {

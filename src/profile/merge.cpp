@@ -50,6 +50,12 @@ std::vector<std::uint32_t> add_nodes(ResolvedProfile& into, const ResolvedProfil
 }  // namespace
 
 void add_figures(RunFigures& into, const RunFigures& from) {
+    into.task_looks += from.task_looks;
+    into.most_tasks = std::max(into.most_tasks, from.most_tasks);
+    into.task_samples += from.task_samples;
+    into.tasks_torn += from.tasks_torn;
+    into.tasks_unlinked += from.tasks_unlinked;
+    into.tasks_inferred += from.tasks_inferred;
     using Count = std::uint64_t RunFigures::*;
     for (const Count count : {&RunFigures::ticks, &RunFigures::samples, &RunFigures::reused, &RunFigures::truncated,
                               &RunFigures::inferred, &RunFigures::refused, &RunFigures::unknown, &RunFigures::late, &RunFigures::errors,

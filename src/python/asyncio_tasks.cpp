@@ -144,7 +144,9 @@ bool AsyncioReader::read_whole(Read&& read) {
         const bool makes_sense = read();
         pages_.stop_log();
         if (is_stopped_) return makes_sense;
-        if (pages_.check_log() == PageCache::Agreement::kEqual) return makes_sense;
+        if (pages_.check_log() != PageCache::Agreement::kEqual) continue;
+        is_of_look_ = pages_.is_log_of_look();
+        return makes_sense;
     }
     return false;
 }
@@ -325,6 +327,7 @@ void AsyncioReader::read_tasks(Interpreter& interpreter, TaskSweep& sweep) {
         }
         if (!found.is_pending) continue;
         AsyncTask& task = found.task;
+        task.is_of_look = is_stopped_ || is_of_look_;
         for (const RunningLoop& running : sweep.loops) {
             if (running.loop != task.loop) continue;
             task.thread = running.thread;

@@ -34,6 +34,7 @@ struct AsyncTask {
     Address thread{};          // state of the thread whose running loop is this task's; null: it does not run
     TaskState state = TaskState::kWaiting;
     bool has_begun = true;
+    bool is_of_look = true;    // read as it was at the look's one moment; false: some microseconds later, by itself
     bool is_python = false;    // asyncio.tasks._PyTask
     bool is_current = false;   // the thread says that this one runs (3.14 on)
     Address waits_for{};       // its fut_waiter; null where there is none
@@ -123,6 +124,7 @@ private:
     TaskNames names_;
     std::vector<std::unique_ptr<Interpreter>> interpreters_;
     bool is_stopped_ = false;
+    bool is_of_look_ = true;  // what read_whole() read last
     std::uint32_t looks_ = 0;
 
     // Of one sweep.

@@ -29,7 +29,8 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
         SampleRecord& last = pending_.back().record;
         // Two moments of periods that follow each other lie at most two periods apart.
         const bool follows = when - last.when <= 2 * weight && all_ticks_ <= last.tick + 1;
-        goes_on = last.thread == thread && last.stack == stack && last.marks == marks && follows;
+        const bool is_equal = last.thread == thread && last.stack == stack && last.marks == marks;
+        goes_on = pending_.back().is_run && is_equal && follows;
         if (goes_on && pending_.size() > open_) {
             ++last.samples;
             last.weight += weight;
@@ -39,6 +40,11 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
         }
     }
     pending_.push_back({{stack, thread, 1, weight, when, all_ticks_, marks}, path, goes_on});
+}
+
+void Epoch::add_many(ThreadIndex thread, StackId stack, PathId path, std::uint32_t samples, std::chrono::nanoseconds weight,
+                     std::chrono::nanoseconds when) {
+    pending_.push_back({{stack, thread, samples, weight, when, all_ticks_, {}}, path, false, false});
 }
 
 bool Epoch::is_due(std::chrono::nanoseconds now) const {

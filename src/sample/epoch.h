@@ -36,7 +36,7 @@ struct SampleRecord {
     std::uint32_t samples = 0;
     std::chrono::nanoseconds weight{0};
     std::chrono::nanoseconds when{0};  // of the last, since the start
-    std::uint64_t tick = 0;            // of the last, counted from the first tick on; the run has one sample a tick
+    std::uint64_t tick = 0;            // of the last, counted from the first tick on; a run of a thread has one sample a tick
     SampleMarks marks;
 };
 
@@ -49,6 +49,9 @@ public:
     void mark_used(CodeIndex code);
     void add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
              std::chrono::nanoseconds when, SampleMarks marks = {});
+    // Several equal stacks of one moment (tasks that wait alike), which weigh `weight` together: a record of its own.
+    void add_many(ThreadIndex thread, StackId stack, PathId path, std::uint32_t samples, std::chrono::nanoseconds weight,
+                  std::chrono::nanoseconds when);
     // Ends a tick, and checks what is young. True when an entry was dropped: then the epoch must end now.
     bool tick(std::chrono::nanoseconds now);
     // True when it is time to end the epoch.
@@ -68,6 +71,7 @@ private:
         SampleRecord record;
         PathId path;
         bool goes_on = false;  // it is the last one's run, but a check of names lies between them
+        bool is_run = true;    // of one sample a tick
     };
     struct Stale {
         std::uint32_t identity;

@@ -63,6 +63,9 @@ Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, con
       mender_(shape_, codes_, stacks),
       epoch_(codes_, stacks, builder_),
       stopper_(stopper) {
+    if (options_.async.mode != AsyncMode::kOff) {
+        async_ = std::make_unique<AsyncSampler>(target_, layout_, stacks_, codes_, builder_, epoch_, options_.async);
+    }
     const Layout::Interpreter& i = layout_.interpreter;
     const Offset holder = has(i.own_gil) ? i.own_gil + layout_.gil.last_holder : kAbsent;
     const Offset locked = has(i.own_gil) ? i.own_gil + layout_.gil.locked : kAbsent;
@@ -139,6 +142,7 @@ void Sampler::refresh_threads() {
         process_.forget_thread_ids();
     }
     threads_ = std::move(threads);
+    if (async_ != nullptr) async_->set_threads(list);
 }
 
 const std::string* Sampler::program_name_of(Thread& thread) {
@@ -163,7 +167,8 @@ void Sampler::register_thread(Thread& thread) {
 
 bool Sampler::wants(const Thread& thread) const {
     using State = ThreadTriage::State;
-    switch (options_.which) {
+    const bool is_idle_loop = async_ != nullptr && async_->wants_idle(thread.state.address);
+    switch (is_idle_loop ? WhichThreads::kAll : options_.which) {
         case WhichThreads::kRunning:
             return thread.seen == State::kRunning;
         case WhichThreads::kAll:
@@ -204,6 +209,12 @@ void Sampler::plan_read(nanoseconds when) {
         thread->first_range = ranges_.size();
         thread->reader.plan(ranges_, sandwich);
         thread->range_count = ranges_.size() - thread->first_range;
+        thread->version_range = ranges_.size();
+        thread->context_version = 0;
+        if (async_ != nullptr && async_->has_loop(thread->state.address) && has(async_->context_version_offset())) {
+            ranges_.push_back({thread->state.address + at(async_->context_version_offset()),
+                               std::as_writable_bytes(std::span(&thread->context_version, 1))});
+        }
         planned_.push_back(thread.get());
     }
 }
@@ -320,7 +331,8 @@ std::optional<StackBuilder::Step> Sampler::infer(Thread& thread) {
 Sampler::Sampled Sampler::assess(Thread& thread) {
     using Built = StackBuilder::Built;
     Sampled sampled;
-    const auto use = [&](const StackBuilder::Chain& chain, bool known) {
+    const auto use = [&](StackBuilder::Chain& chain, bool known) {
+        sampled.chain = &chain;
         sampled.stack = builder_.stack_of(chain);
         sampled.path = builder_.path_of(chain);
         sampled.names = sampled.path;
@@ -450,6 +462,7 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
     const ThreadReader::Status status = thread.reader.take(memory_, filled);
     thread.has_last = false;
     thread.has_nothing = false;
+    thread.shows_tasks_only = false;
     if (status == ThreadReader::Status::kGone) {
         must_refresh_ = true;
         ++figures_.refused;
@@ -472,9 +485,52 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
     if (!sampled.is_known && moves) in_doubt_.push_back(&thread);
     if (sampled.is_truncated) ++figures_.truncated;
     if (sampled.is_inferred) ++figures_.inferred;
+    if (async_ != nullptr && async_->has_loop(thread.state.address)) {
+        loop_samples_.push_back({&thread, sampled});
+        return;
+    }
+    record_sampled(thread, sampled, when, weight);
+}
+
+// What runs in a loop's thread hangs below what waits for it. An idle loop has nothing to show but its tasks.
+void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
+    const bool with_waiting = options_.async.mode == AsyncMode::kAll;
+    for (LoopSample& taken : loop_samples_) {
+        Thread& thread = *taken.thread;
+        Sampled& sampled = taken.sampled;
+        const bool moves = thread.seen == ThreadTriage::State::kRunning;
+        const std::uint64_t version = thread.version_range < filled_.size() && filled_[thread.version_range] != 0 ? thread.context_version : 0;
+        if (sampled.chain == nullptr) {
+            async_->note_unlinked();
+        } else if (const auto spliced = async_->splice(thread.state.address, *sampled.chain, version)) {
+            sampled.stack = spliced->place.stack;
+            sampled.names = spliced->place.names;
+        } else if (with_waiting && !moves) {
+            thread.shows_tasks_only = true;
+            continue;
+        }
+        record_sampled(thread, sampled, when, weight);
+    }
+    for (const auto& thread : threads_) {
+        if (!with_waiting || !async_->has_loop(thread->state.address)) continue;
+        using State = ThreadTriage::State;
+        if (thread->seen == State::kGone || thread->seen == State::kUnknown) continue;
+        const bool has_tasks = async_->record_waiting(thread->state.address, thread->index, thread->seen == State::kStillBlocked,
+                                                      thread->seen == State::kRunning);
+        if (!thread->shows_tasks_only) continue;
+        thread->has_nothing = thread->seen == State::kBlocked || thread->seen == State::kStillBlocked;
+        if (has_tasks || options_.which == WhichThreads::kRunning) continue;
+        for (const LoopSample& taken : loop_samples_) {
+            if (taken.thread == thread.get()) record_sampled(*thread, taken.sampled, when, weight);
+        }
+    }
+    loop_samples_.clear();
+}
+
+void Sampler::record_sampled(Thread& thread, const Sampled& sampled, nanoseconds when, nanoseconds weight) {
     StackId stack = sampled.stack;
     if (options_.gc_marker && thread.holds_gil && is_collecting(thread)) {
-        stack = builder_.marker(stack, sampled.path, "[gc]");
+        stack = builder_.marker(stack, stacks_.node(stack).path, "[gc]");
     }
     ++figures_.samples;
     ++thread.samples;
@@ -505,15 +561,19 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     parse_interpreters();
     in_doubt_.clear();
     is_gil_held_ = false;
+    if (async_ != nullptr) async_->begin_tick(when, weight);
     for (Thread* thread : planned_) take_thread(*thread, when, weight);
+    if (async_ != nullptr) take_loops(when, weight);
     for (Thread* thread : in_doubt_) {
         if (prove_by_looks(*thread)) continue;
         if (stopper_ != nullptr && budget_.allows(when - start_)) prove_by_stop(*thread);
     }
     if (stopper_ != nullptr && stopper_->has_late()) stopper_->release_late();
-    if (options_.which != WhichThreads::kRunning) {
+    if (options_.which != WhichThreads::kRunning || async_ != nullptr) {
         for (const auto& thread : threads_) {
             if (thread->seen != ThreadTriage::State::kStillBlocked) continue;
+            const bool is_wanted = options_.which != WhichThreads::kRunning || async_->wants_idle(thread->state.address);
+            if (!is_wanted) continue;
             is_gil_held_ |= thread->holds_gil;  // it has not run since it was read
             if (!thread->has_last) continue;
             if (options_.which == WhichThreads::kGilHolder && !thread->holds_gil) continue;
@@ -549,6 +609,7 @@ void Sampler::end_epoch(nanoseconds now) {
             thread->has_last = false;
         }
         other_chain_ = {};
+        if (async_ != nullptr) async_->forget_codes();
         codes_.reuse_retired();
     }
     for (const SampleRecord& record : result.records) sink_.add_sample(record);
@@ -560,12 +621,18 @@ void Sampler::end_epoch(nanoseconds now) {
     if (target_.has_ended()) must_refresh_ = true;
 }
 
-void Sampler::finish(nanoseconds now) { end_epoch(now); }
+void Sampler::finish(nanoseconds now) {
+    for (const auto& thread : threads_) {
+        if (async_ != nullptr && thread != nullptr) async_->flush(thread->state.address, thread->index);
+    }
+    end_epoch(now);
+}
 
 RunFigures Sampler::figures() const {
     RunFigures figures = figures_;
     figures.stops = budget_.stops();
     figures.stopped = budget_.spent();
+    if (async_ != nullptr) async_->add_figures(figures);
     figures.longest_stop = budget_.longest();
     for (const auto& thread : threads_) {
         figures.busiest_thread_samples = std::max(figures.busiest_thread_samples, thread->samples);

@@ -12,6 +12,7 @@
 #include "python/code_cache.h"
 #include "python/python_process.h"
 #include "python/thread_names.h"
+#include "sample/async_sampler.h"
 #include "sample/epoch.h"
 #include "sample/look_budget.h"
 #include "sample/mend.h"
@@ -40,6 +41,7 @@ struct SamplerOptions {
     WhichThreads which = WhichThreads::kRunning;
     bool with_lines = true;
     bool gc_marker = true;
+    AsyncOptions async;
 };
 
 class Sampler {
@@ -86,6 +88,9 @@ private:
         bool has_nothing = false;  // was read since it blocked, and had nothing to show
         bool holds_gil = false;
         bool is_named = false;  // by the program, not by the kernel
+        bool shows_tasks_only = false;  // an idle loop, in whose place its tasks are shown
+        std::uint64_t context_version = 0;  // as of the sample; 0: not read
+        std::size_t version_range = 0;
         std::uint32_t sandwich_samples = 0;  // samples for which to copy twice
         std::uint32_t plan_samples = 0;      // ... before which to bring the plan up to date
         std::uint64_t samples = 0;
@@ -105,6 +110,7 @@ private:
         bool is_truncated = false;
         bool is_known = false;  // its path is proved and its frames were read
         bool is_inferred = false;
+        StackBuilder::Chain* chain = nullptr;  // the frames that it shows; none where they were not read
     };
 
     void refresh_threads();
@@ -125,6 +131,9 @@ private:
     [[nodiscard]] bool still_stands(const StackBuilder::Chain& chain);
     [[nodiscard]] bool holds_gil(const Thread& thread) const;
     [[nodiscard]] bool is_collecting(const Thread& thread) const;
+    void record_sampled(Thread& thread, const Sampled& sampled, std::chrono::nanoseconds when,
+                        std::chrono::nanoseconds weight);
+    void take_loops(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void record(Thread& thread, StackId stack, PathId names, std::chrono::nanoseconds when,
                 std::chrono::nanoseconds weight);
     void end_epoch(std::chrono::nanoseconds now);
@@ -148,6 +157,12 @@ private:
     StopBudget budget_;
     LookBudget looks_;
     StackBuilder::Chain other_chain_;  // of a stop or a second look
+    std::unique_ptr<AsyncSampler> async_;  // none where it is off
+    struct LoopSample {
+        Thread* thread;
+        Sampled sampled;
+    };
+    std::vector<LoopSample> loop_samples_;  // of this tick
 
     std::vector<std::unique_ptr<Thread>> threads_;
     std::vector<Interpreter> interpreters_;

@@ -27,6 +27,13 @@ PathId StackBuilder::child_path(PathId parent, CodeIndex code) {
     return path;
 }
 
+PathId StackBuilder::separate_root(std::uint32_t which) {
+    const PathId path = stacks_.intern_path(kRootPath, ~which);  // identities count from 0 up
+    if (raw(path) >= path_identity_.size()) path_identity_.resize(raw(path) + 1, ~0U);
+    stacks_.prove(path);
+    return path;
+}
+
 bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step) {
     if (frame.code == kNullAddress) return false;
     step.code = codes_.find(frame.code);
@@ -50,7 +57,7 @@ bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& cha
         step.path = known->second.path;
         return true;
     }
-    if (stacks_.stack_count() >= kMaxStacks) return false;
+    if (is_full()) return false;
     step.path = child_path(parent.path, step.code);
     step.stack = stacks_.intern_child(parent.stack, frame_of(step.code, *instruction), step.path);
     if (edges_.size() >= kMaxEdges) edges_.clear();

@@ -68,6 +68,11 @@ public:
     // The code's identity at the end of a path; kRootPath has none (~0).
     [[nodiscard]] std::uint32_t identity_of(PathId path) const { return path_identity_[raw(path)]; }
     PathId child_path(PathId parent, CodeIndex code);
+    FrameId frame_of(CodeIndex code, std::int32_t instruction);
+    // A root of its own, proved, for paths that are not those of a thread; child_path() extends it.
+    PathId separate_root(std::uint32_t which);
+    // Whether the tables hold as much as they may: then nothing new is put into them.
+    [[nodiscard]] bool is_full() const { return stacks_.stack_count() >= kMaxStacks; }
 
 private:
     // The most nodes that a table may hold: beyond it, new stacks are kept by their leaf alone.
@@ -92,7 +97,6 @@ private:
         PathId path;
     };
     bool step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step);
-    FrameId frame_of(CodeIndex code, std::int32_t instruction);
 
     struct Lineage {  // of a code identity
         PathId first = kRootPath;     // the path that was proved first

@@ -65,6 +65,7 @@ void PageCache::fill(std::size_t first_page, std::size_t count, bool twice) {
     for (std::size_t i = first_page; i < first_page + count; ++i) {
         pages_[i].is_bad = false;
         pages_[i].is_double = twice;
+        pages_[i].moment = moment_;
     }
     std::size_t done = 0;
     while (done < ranges_.size()) {
@@ -85,6 +86,7 @@ void PageCache::begin_look(bool twice) {
     stop_log();
     log_.clear();
     keep_used_pages();
+    look_moment_ = ++moment_;
     fill(0, pages_.size(), twice);
 }
 
@@ -136,6 +138,7 @@ ReadOutcome PageCache::read(std::span<const ReadRange> ranges) {
 
 PageCache::Agreement PageCache::check_log() const {
     Agreement agreement = Agreement::kEqual;
+    std::uint32_t moment = 0;  // of the first page
     for (const Logged& logged : log_) {
         std::uint64_t at = raw(logged.from);
         std::uint64_t left = logged.bytes;
@@ -145,15 +148,29 @@ PageCache::Agreement PageCache::check_log() const {
             const std::uint32_t index = find(at / kPageSize);
             if (index == kNoPage || pages_[index].is_bad || !pages_[index].is_double) {
                 agreement = Agreement::kPartial;
+            } else if (moment != 0 && pages_[index].moment != moment) {
+                agreement = Agreement::kPartial;  // each stood there, but not all at once
             } else if (const std::size_t place = index * kPageSize + offset;
                        std::memcmp(first_.data() + place, second_.data() + place, bytes) != 0) {
                 return Agreement::kChanged;
             }
+            if (index != kNoPage && moment == 0) moment = pages_[index].moment;
             at += bytes;
             left -= bytes;
         }
     }
     return agreement;
+}
+
+bool PageCache::is_log_of_look() const {
+    for (const Logged& logged : log_) {
+        const std::uint64_t last = raw(logged.from) + std::max(logged.bytes, 1U) - 1;
+        for (std::uint64_t number = raw(logged.from) / kPageSize; number <= last / kPageSize; ++number) {
+            const std::uint32_t index = find(number);
+            if (index == kNoPage || pages_[index].moment != look_moment_) return false;
+        }
+    }
+    return true;
 }
 
 void PageCache::copy_log_again() {
@@ -176,10 +193,12 @@ void PageCache::copy_log_again() {
             ranges_.push_back({Address{pages_[place].number * kPageSize}, slot(*arena, place, 1)});
         }
     }
+    ++moment_;
     const std::size_t complete = behind_.read(ranges_).complete;
     for (std::size_t i = 0; i < places.size(); ++i) {
         pages_[places[i]].is_bad = i >= complete;
         pages_[places[i]].is_double = places.size() + i < complete;
+        pages_[places[i]].moment = moment_;
     }
     log_.clear();
 }

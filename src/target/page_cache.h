@@ -38,9 +38,11 @@ public:
     enum class Agreement : std::uint8_t {
         kEqual,    // all bytes of the log are equal in both copies
         kChanged,  // some are not
-        kPartial,  // some were copied once only
+        kPartial,  // some were copied once only, or not at the same moment as others
     };
     [[nodiscard]] Agreement check_log() const;
+    // Whether the pages of the log are those of the look's beginning, none of them copied anew since.
+    [[nodiscard]] bool is_log_of_look() const;
     // Copies the pages of the log anew, twice, in one call; whoever reads again sees those.
     void copy_log_again();
 
@@ -50,6 +52,7 @@ private:
     struct Page {
         std::uint64_t number = 0;     // address / kPageSize
         std::uint32_t last_used = 0;  // look
+        std::uint32_t moment = 0;     // at which it was copied twice: pages of one moment belong together
         bool is_double = false;
         bool is_bad = false;          // found unreadable in this look
     };
@@ -81,6 +84,8 @@ private:
     mutable std::uint64_t hint_number_ = ~0ULL;
     mutable std::uint32_t hint_ = kNoPage;
     std::uint32_t look_ = 0;
+    std::uint32_t moment_ = 0;       // of the last copy
+    std::uint32_t look_moment_ = 0;  // of the look's beginning
     bool is_logging_ = false;
     std::vector<Logged> log_;
     std::vector<ReadRange> ranges_;

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Asyncio within a tick: looks at all tasks when a loop's thread has moved, puts the tasks that wait for it
+// above what runs in a thread, and where every task is wanted records those that wait. A path is shown only
+// if it was read whole and belongs to the sample; else the thread's own stack is, and counted as unlinked.
+// Threads without a loop cost nothing here, and a process without asyncio one look-up now and then.
+#pragma once
+
+#include "python/asyncio_tasks.h"
+#include "sample/async_stacks.h"
+#include "sample/epoch.h"
+
+#include <pyprof/target.h>
+
+#include <tsl/robin_map.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <vector>
+
+namespace pyprof {
+
+enum class AsyncMode : std::uint8_t {
+    kOff,
+    kRunning,  // tasks that run, under those that wait for them
+    kAll,      // and those that wait, too
+};
+enum class AsyncWeight : std::uint8_t {
+    kTask,   // one sample a leaf task and tick: the sum is task-seconds
+    kShare,  // one sample a loop and tick, of a leaf drawn at random: the sum is wall time
+};
+
+struct AsyncOptions {
+    AsyncMode mode = AsyncMode::kOff;
+    AsyncWeight weight = AsyncWeight::kTask;
+    bool full_loop_frames = false;
+    bool with_inferred = true;
+    std::uint32_t most_leaves = 200;  // of a loop and tick; more are drawn from, and weigh as much as all
+};
+
+class AsyncSampler {
+public:
+    AsyncSampler(Target& target, const Layout& layout, StackTable& stacks, CodeCache& codes, StackBuilder& builder,
+                 Epoch& epoch, const AsyncOptions& options);
+
+    // The threads as they were listed anew.
+    void set_threads(const ThreadList& threads);
+    [[nodiscard]] bool is_found() const { return reader_.is_found(); }
+    // Whether the thread ran a loop when tasks were looked at last.
+    [[nodiscard]] bool has_loop(Address thread) const { return find_loop(thread) != nullptr; }
+    // Whether an idle thread's tasks are wanted.
+    [[nodiscard]] bool wants_idle(Address thread) const { return options_.mode == AsyncMode::kAll && has_loop(thread); }
+
+    void begin_tick(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    // The sample of a thread that runs a loop: its stack below its tasks, or nothing where it stays as it is.
+    // `context_version` is the thread's as of the sample, 0 where it was not read.
+    struct Spliced {
+        AsyncStacks::Place place;
+        bool is_inferred = false;
+    };
+    std::optional<Spliced> splice(Address thread, StackBuilder::Chain& chain, std::uint64_t context_version);
+    // A sample of a loop's thread that has no chain of frames.
+    void note_unlinked() { ++unlinked_; }
+    // After all samples of the tick: the waiting tasks of a thread's loop. `is_still`: it did not run since the
+    // last tick; `runs`: this tick has a sample of the thread itself. False: it has no tasks, or the thread's own
+    // stack is not known yet.
+    bool record_waiting(Address thread, ThreadIndex index, bool is_still, bool runs);
+
+    // At the end: what was found last stands for the ticks since, too.
+    void flush(Address thread, ThreadIndex index);
+
+    // Code entries were dropped: nothing may be remembered by them.
+    void forget_codes();
+    // Where callbacks that a thread's loop calls are counted; absent where not known.
+    [[nodiscard]] Offset context_version_offset() const { return reader_.asyncio_layout().thread.context_version; }
+    void add_figures(RunFigures& figures) const;
+
+private:
+    struct View {  // of a task that a path went over
+        Address coroutine{};
+        TaskName name;  // with its number, by which a task is known from a later one at the same address
+        StackBuilder::Chain chain;
+        StringId label = kNoString;
+        AsyncStacks::Place parent;  // where its boundary stood last below another task
+        bool has_parent = false;
+        std::uint32_t seen = 0;     // look
+        std::uint32_t first_seen = 0;
+    };
+    struct Loop {
+        Address thread{};
+        AsyncStacks::Place stem;  // the thread's own frames down to the loop's
+        bool has_stem = false;
+        Address running{};        // the task that this tick's sample shows
+        bool is_current = false;  // its tasks were looked at since its thread fell asleep
+        std::chrono::nanoseconds owed{0};  // time that the next record of waiting tasks stands for
+        std::uint32_t owed_ticks = 0;
+    };
+    struct Waiting {
+        AsyncStacks::Place place;
+        std::uint32_t samples = 0;
+    };
+    [[nodiscard]] const Loop* find_loop(Address thread) const;
+    [[nodiscard]] Loop* find_loop(Address thread);
+    void look(bool must);
+    [[nodiscard]] std::size_t fold_of(const StackBuilder::Chain& chain) const;
+    void learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold);
+    View* view_of(TaskIndex task);
+    [[nodiscard]] bool frames_still_stand(const StackBuilder::Chain& chain);
+    AsyncStacks::Place add_boundary(AsyncStacks::Place place, const View& view);
+    [[nodiscard]] const TaskEdge* edge_between(TaskIndex task, TaskIndex awaiter) const;
+    struct Path {
+        AsyncStacks::Place place;
+        bool is_inferred = false;
+    };
+    std::optional<Path> place_below(AsyncStacks::Place stem, TaskIndex task, bool is_sure);
+    [[nodiscard]] bool was_known(TaskIndex task) const;
+    [[nodiscard]] std::string boundary_text(const AsyncTask& task) const;
+    void draw_leaves(const Loop& loop, std::vector<std::pair<TaskIndex, std::uint32_t>>& drawn);
+
+    Target& target_;
+    Memory& memory_;
+    const Layout& layout_;
+    StackTable& stacks_;
+    CodeCache& codes_;
+    StackBuilder& builder_;
+    Epoch& epoch_;
+    AsyncOptions options_;
+    AsyncioReader reader_;
+    AsyncStacks trie_;
+    ThreadList threads_;
+    TaskSweep sweep_;
+    TaskGraph graph_;
+    TaskGraph::Path path_;
+    std::vector<Loop> loops_;
+    tsl::robin_map<std::uint64_t, View> views_;              // by task
+    tsl::robin_map<std::uint64_t, TaskIndex> root_frames_;   // by the frame of a task's own coroutine
+    std::vector<std::pair<TaskIndex, std::uint32_t>> drawn_;
+    std::vector<Waiting> waiting_;
+    std::vector<std::size_t> roots_;  // steps of the chain at which tasks begin
+    Walk walk_;
+    std::minstd_rand random_{1};
+    StringId run_once_names_[2];
+
+    std::chrono::nanoseconds now_{0};
+    std::chrono::nanoseconds start_{-1};
+    std::chrono::nanoseconds weight_{0};
+    std::chrono::nanoseconds next_look_{0};
+    bool is_fresh_ = false;      // looked at in this tick
+    bool must_find_ = true;
+    std::uint32_t looks_ = 0;
+    std::uint64_t turn_ = 0;
+    std::uint64_t unlinked_ = 0;
+    std::uint64_t torn_ = 0;
+    std::uint64_t task_samples_ = 0;
+    std::uint64_t inferred_ = 0;
+    std::uint64_t most_tasks_ = 0;
+};
+
+}  // namespace pyprof

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""record --async against programs of tasks whose stacks are known: tests/programs/async/expect.py says how."""
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness import Program, plain, record
+
+LOOP_FRAMES = {"_run_once", "_run", "select", "run_forever"}
+OWN_FILES = {"waiting.py", "busy.py", "phases.py", "loops.py", "many.py", "family.py", "tree.py", "pathtasks.py"}
+# Found by likelihood: seen where it can be, and nothing else may be seen in its place.
+MAY_LACK = {"s10 +[s10_child] s10_child"}
+LONE = {"s10_child"}
+
+
+def start(python, name, *arguments):
+    return Program(python, "async/" + name, *arguments)
+
+
+def shape(stack):
+    """A stack of the profile as expect.py writes it, from below main on; None: it shows no task."""
+    words, seen_task = [], False
+    for frame in stack:
+        if frame.is_marker:
+            task = re.fullmatch(r"\[task (.*)\]", frame.name)
+            if task:
+                seen_task = True
+                words.append("[%s]" % plain(task[1]))
+            elif frame.name.startswith("[spawned"):
+                words.append("+")
+            elif frame.name == "[await cycle]":
+                seen_task = True
+                words.append("=")
+            else:
+                words.append(frame.name)
+            continue
+        name = plain(frame.name)
+        assert not (seen_task and name in LOOP_FRAMES), "the loop's frames between those of tasks: %r" % (stack,)
+        if seen_task and frame.file.rsplit("/", 1)[-1] in OWN_FILES:
+            words.append(name)
+    if not seen_task:
+        return None
+    text = " ".join(words).replace("+ [", "+[").replace("= [", "= [await cycle] [")
+    # A scenario is a task that has its name, below main where that waits for it: "[main] main [s1] s1 ..."
+    return re.sub(r"^(\[main\] main )?\[(\w+)\] (?=\2\b)", "", text)
+
+
+def counts_of(recording):
+    """Samples by shape; what a loop's thread shows without a task is counted apart."""
+    counts, others = {}, 0
+    for stack, count in recording.profile.stacks:
+        text = shape(stack)
+        if text is None:
+            others += count
+        else:
+            counts[text] = counts.get(text, 0) + count
+    return counts, others
+
+
+def mixes(stack):
+    """Whether frames of two scenarios stand in one stack: their names begin with the scenario's number."""
+    scenarios = {re.match(r"[a-z]+\d+", plain(frame.name)) for frame in stack if not frame.is_marker}
+    return len({match[0] for match in scenarios if match}) > 1
+
+
+def expected_of(told):
+    return {stack for stacks in told.values() for stack in stacks}
+
+
+@pytest.mark.parametrize("weight", ["task", "share"])
+def test_waiting_tasks(python, tmp_path, weight):
+    with start(python, "waiting.py") as program:
+        expected = expected_of(program.report())
+        recording = record(program.ready().pid, tmp_path, 1, 100, "--async=all", "--async-weight=" + weight)
+    assert not [stack for stack, _ in recording.profile.stacks if mixes(stack)]
+    counts, others = counts_of(recording)
+    foreign = {text for text in counts if text not in expected and text not in LONE}
+    assert not foreign
+    ticks = recording.stats["ticks"]
+    if weight == "share":
+        assert recording.profile.total <= ticks
+        return
+    assert expected - set(counts) <= MAY_LACK
+    # All that was there in every tick is there in nearly every one, in all its numbers; nothing is there more often.
+    assert counts["s1 [s1_a] s1_a [s1_b] s1_b"] >= 20
+    for text, least in (("s1 [s1_a] s1_a [s1_b] s1_b", 1), ("s2 [s2_c] s2_c s2_d", 3), ("s22 [s22_consumer] s22_consumer", 20)):
+        assert 0.5 * least * ticks <= counts[text] <= least * ticks
+    # Who waits with others for one task has it in turn.
+    thirds = [counts["s12 [s12_%s] s12_%s [s12_shared] s12_shared" % (name, name)] for name in ("first", "second", "third")]
+    assert max(thirds) - min(thirds) <= 2
+
+
+def test_running_tasks(python, tmp_path, note):
+    with start(python, "busy.py") as program:
+        told = program.report()
+        recording = record(program.ready().pid, tmp_path, 2, 200)
+    assert not [stack for stack, _ in recording.profile.stacks if mixes(stack)]
+    counts, others = counts_of(recording)
+    note("%d of %d samples below no task" % (others, recording.profile.total))
+    by_work = {stacks[0].rsplit(" ", 1)[1]: stacks[0] for stacks in told.values()}
+    for text in counts:
+        expected = by_work.get(text.rsplit(" ", 1)[1])
+        # Eager tasks are often over before they could be looked at: then their frames stand there without a boundary.
+        assert expected is None or text in (expected, expected.replace(" [b21_eager]", ""))
+    # Nothing is claimed of how many have a proved path: on a busy machine one long stop can spend the time for proofs.
+    assert recording.profile.total >= 50
+
+
+def test_off_leaves_tasks_alone(any_python, tmp_path):
+    with start(any_python, "busy.py") as program:
+        program.report()
+        recording = record(program.ready().pid, tmp_path, 0.5, 200, "--async=off")
+    assert not [stack for stack, _ in recording.profile.stacks if any(frame.name.startswith("[task") for frame in stack)]
+    assert recording.stats["task_looks"] == 0
+
+
+def test_loop_frames_are_kept_where_asked_for(any_python, tmp_path):
+    with start(any_python, "busy.py", "b14") as program:
+        program.report()
+        recording = record(program.ready().pid, tmp_path, 0.5, 200, "--full-loop-frames")
+    kept = recording.profile.where(lambda stack: any(frame.name == "[task main]" for frame in stack)
+                                   and any(plain(frame.name) == "_run_once" for frame in stack))
+    assert kept > 0.5 * recording.profile.total
+
+
+def test_a_process_without_asyncio_costs_nothing(any_python, tmp_path):
+    with Program(any_python, "split.py", 60) as program:
+        recording = record(program.ready().pid, tmp_path, 0.5, 200, "--async=all")
+    assert recording.stats["task_looks"] == 0 and recording.stats["most_tasks"] == 0
+
+
+def test_tasks_of_two_threads(python, tmp_path):
+    with start(python, "loops.py") as program:
+        expected = program.report()
+        recording = record(program.ready().pid, tmp_path, 1, 100, "--async=all", "--threads")
+    seen = {}
+    for stack, count in recording.profile.stacks:
+        thread = re.match(r"^\[thread (.*?)( \(\d+\))?\]$", stack[0].name)[1]
+        text = shape(stack[1:])
+        if text is None:
+            continue
+        root = text.split(" ")[0]
+        seen.setdefault(thread, set()).add(root)
+        if "work" in text or "child" in text:
+            # A step's first and last moments lie outside work().
+            assert expected[root][0].startswith(text.replace(" [ready]", ""))
+    assert seen.get("rest") == {"t_rest"}
+    assert seen.get("busy", {"t_busy"}) == {"t_busy"}
+    assert any(roots == {"bare"} for roots in seen.values())
+
+
+def test_tasks_outlive_their_starters(any_python, tmp_path):
+    with start(any_python, "phases.py") as program:
+        before = expected_of(program.report())
+        program.ready()
+        out = tmp_path / "out.txt"
+        recorder = subprocess.Popen([str(harness.PYPROF), "record", "--pid", str(program.pid), "-d", "60", "-r", "100",
+                                     "--async=all", "-q", "-f", "collapsed", "-o", str(out)])
+        try:
+            harness.wait_until(lambda: has_shape(recorder, out, "p8 [p8_inner] p8_inner"))
+            program.process.stdin.write(b"\n")
+            program.process.stdin.flush()
+            after = expected_of(program.report())
+            program.ready()
+            harness.wait_until(lambda: has_shape(recorder, out, "p8 +[p8_inner] p8_inner"))
+        finally:
+            recorder.send_signal(signal.SIGINT)
+            recorder.wait()
+    seen = {shape(stack) for stack, _ in harness.Collapsed(out.read_text()).stacks} - {None}
+    assert seen - {"p11_left", "main"} <= before | after
+    assert "p8 [p8_inner] p8_inner" in seen
+
+
+def has_shape(recorder, out, text):
+    """Whether what was recorded so far shows it; asked for by a signal, once the recorder takes signals."""
+    status = Path("/proc/%d/status" % recorder.pid).read_text()
+    blocked = int(re.search(r"^SigBlk:\s*(\w+)", status, re.M)[1], 16)
+    if not blocked & 1 << (signal.SIGUSR1 - 1):
+        return False
+    recorder.send_signal(signal.SIGUSR1)
+    if not out.exists():
+        return False
+    return text in {shape(stack) for stack, _ in harness.Collapsed(out.read_text()).stacks}
+
+
+def path_is_spelled(names):
+    """n, n_0, n_0_2 ...: each name extends the one above by a number."""
+    return all(re.fullmatch(re.escape(above) + r"_\d", below) for above, below in zip(names, names[1:]))
+
+
+@pytest.mark.parametrize("kind", ["busy", "wait"])
+def test_no_impossible_path(python, tmp_path, note, kind):
+    with start(python, "pathtasks.py", 60, 200 if kind == "wait" else 20, kind) as program:
+        recording = record(program.ready().pid, tmp_path, 1.5, 500, "--async=all", "-F", "--no-inferred")
+    stats = recording.stats
+    note("%d task samples, %d refused, %d unlinked, %d looks" % (
+        stats["task_samples"], stats["tasks_torn"], stats["tasks_unlinked"], stats["task_looks"]))
+    impossible, whole = [], 0
+    for stack, count in recording.profile.stacks:
+        if shape(stack) is None:
+            continue
+        names = [plain(frame.name) for frame in stack if not frame.is_marker and frame.file.endswith("tree.py")]
+        whole += count
+        # A task that was just made has nobody yet that waits for it, and stands by itself.
+        is_below_main = any(frame.name == "[task main]" for frame in stack)
+        if names and (is_below_main and names[0] != "n" or not path_is_spelled(names)):
+            impossible.append(names)
+    assert not impossible
+    assert whole > 0
+
+
+def test_turmoil(python, tmp_path, note):
+    with start(python, "turmoil.py", 60) as program:
+        recording = record(program.ready().pid, tmp_path, 1.5, 300, "--async=all", "-F", "--no-inferred", codes=(0, 6))
+        assert program.process.poll() is None
+    stats = recording.stats
+    note("%d task samples, %d refused, %d unlinked" % (stats["task_samples"], stats["tasks_torn"], stats["tasks_unlinked"]))
+    for stack, _ in recording.profile.stacks:
+        if shape(stack) is None or any(frame.name == "[unproved]" for frame in stack):
+            continue
+        families = {re.search(r"\d", frame.name)[0] for frame in stack if re.match(r"(breed|storm|born)_\d", plain(frame.name))}
+        assert len(families) <= 1, stack
+
+
+def test_a_forked_child_has_no_tasks(python, tmp_path):
+    with start(python, "forked.py") as program:
+        child = int(program.line())
+        recording = record(program.ready().process.pid and child, tmp_path, 0.5, 100)
+    assert not [stack for stack, _ in recording.profile.stacks if any(frame.name.startswith("[task") for frame in stack)
+                and not any(plain(frame.name) == "forker" for frame in stack)]
+
+
+def test_many_tasks(python, tmp_path, note):
+    if python.kind == "debug":
+        pytest.skip("a debug build takes long to begin")
+    with start(python, "many.py", 10000) as program:
+        recording = record(program.ready().pid, tmp_path, 3, 100, "--async=all")
+    stats = recording.stats
+    busy = recording.profile.containing("work")
+    sleepers = recording.profile.containing("sleeper")
+    note("%.1f %% of a processor, %d looks, busy %d, sleepers %d of %d ticks" % (
+        100 * stats["profiler_cpu_s"] / stats["elapsed_s"], stats["task_looks"], busy, sleepers, stats["ticks"]))
+    assert busy > 0
+    assert 0 < sleepers <= 10000 * stats["ticks"]
