@@ -29,7 +29,8 @@ enum class FrameKind : std::uint8_t {
 };
 
 // `name` is the qualified name from 3.11 on, else the plain one. `file` is the path as the target
-// gave it; exporters shorten it. `line` is 0 where unknown or not wanted.
+// gave it; exporters shorten it. `line` is 0 where unknown or not wanted. A native frame has neither name nor
+// file: its `line` is the number under which NativeNames knows its address.
 struct Frame {
     FrameKind kind = FrameKind::kPython;
     StringId name = kNoString;

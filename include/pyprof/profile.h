@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,7 +77,11 @@ struct RunFigures {
     std::uint64_t late = 0;       // ticks dropped because their time had passed
     std::uint64_t errors = 0;     // reads that failed for another reason than movement
     std::uint64_t lost = 0;       // accepted samples that did not fit the ring
-    std::uint64_t stops = 0;      // short stops of one thread to prove a path
+    std::uint64_t stops = 0;      // short stops of one thread, to prove a path or to copy its native stack
+    std::uint64_t native = 0;          // samples with native frames
+    std::uint64_t native_cut = 0;      // of these: not unwound to their root
+    std::uint64_t native_unplaced = 0; // of these: with Python frames that lie in no native frame
+    std::uint64_t native_none = 0;     // samples that were to have native frames and have none
     std::uint64_t remote_reads = 0;  // process_vm_readv calls
     std::uint64_t remote_bytes = 0;
     std::uint64_t busiest_thread_samples = 0;
@@ -170,6 +175,7 @@ struct ResolvedProfile {
         std::string file;  // shortened; empty where there is none
         std::string full_file;
         std::int32_t line = 0;
+        std::string module = {};  // of a native frame: the file that its code is in
     };
     struct Node {
         std::uint32_t parent = 0;
@@ -198,8 +204,22 @@ struct ResolvedProfile {
     std::uint64_t total_samples = 0;
 };
 
+// What native frames are called. Asked while a profile is resolved, on that thread alone.
+class NativeNames {
+public:
+    struct RunPlace {
+        bool is_leaf = false;   // no Python frame above it
+        bool is_root = false;   // no Python frame below it
+    };
+    virtual ~NativeNames() = default;
+    // `run`: frames without a Python frame between them, root first, as Frame::line numbers them. Appends what is
+    // to be shown of them, inlined functions included; machinery may be left out.
+    virtual void name_run(std::span<const std::uint32_t> run, RunPlace place, std::vector<ResolvedProfile::Frame>& frames) = 0;
+};
+
 struct ResolveOptions {
     bool full_filenames = false;
+    NativeNames* natives = nullptr;  // needed where the profile has native frames
 };
 ResolvedProfile resolve(const Profile& profile, const ResolveOptions& options);
 

@@ -66,6 +66,8 @@ CLI::App* add_record(CLI::App& app, Options& options) {
     record->add_flag("--nonblocking", options.record.nonblocking, "Never stop a thread, not even for 50 us to prove a stack")->group("Sampling");
     record->add_flag("--idle", options.idle, "Sleepers, GIL waiters and disk waits, too")->group("What to show");
     record->add_flag("--gil", options.gil, "Only the thread that holds the GIL")->group("What to show");
+    record->add_flag("--native", options.record.native, "C, C++ and Rust frames, too, by a short stop a sample")->group("What to show");
+    record->add_flag("--native-all", options.record.native_all, "... the interpreter's own machinery included")->group("What to show");
     record->add_flag("-t,--threads", options.record.per_thread, "A root frame per thread")->group("What to show");
     record->add_flag("-F,--function", options.record.functions_only, "No line numbers")->group("What to show");
     record->add_flag("--full-filenames", options.record.full_filenames, "Do not shorten file names")->group("What to show");
@@ -182,6 +184,7 @@ Result<int> start_record(Options& options, const CLI::App& record, std::vector<s
         if (!duration) return tl::unexpected(duration.error());
         settings.duration = *duration;
     }
+    settings.native = settings.native || settings.native_all;
     if (options.idle && options.gil) return fail(ExitCode::kUsage, "both --idle and --gil", "use one of them");
     if (options.idle) settings.which = WhichThreads::kAll;
     if (options.gil) settings.which = WhichThreads::kGilHolder;

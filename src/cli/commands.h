@@ -31,6 +31,8 @@ struct RecordSettings {
     bool inverted = false;
     AsyncOptions async{AsyncMode::kRunning};
     bool nonblocking = false;
+    bool native = false;
+    bool native_all = false;
     bool quiet = false;
 };
 Result<int> run_record(const RecordSettings& settings);

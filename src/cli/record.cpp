@@ -168,6 +168,8 @@ void RecordCommand::sample(nanoseconds end) {
     if (settings_.duration) options.duration = end - began_;
     options.keep_spans = format_->wants_spans;
     options.may_stop = !settings_.nonblocking;
+    options.native = settings_.native;
+    options.native_all = settings_.native_all;
     if (auto facts = attached_->target->read_facts()) facts_ = std::move(*facts);
     recorder_.emplace(*attached_->target, attached_->process, options);
     describe(recorder_->profile());
@@ -217,7 +219,7 @@ void RecordCommand::sample_all() {
 
 ResolvedProfile RecordCommand::whole_profile() {
     recorder_->drain();
-    ResolvedProfile current = resolve(recorder_->profile(), {settings_.full_filenames});
+    ResolvedProfile current = resolve(recorder_->profile(), {settings_.full_filenames, recorder_->natives()});
     if (!finished_) return current;
     ResolvedProfile whole = *finished_;
     merge(whole, current, began_ - first_began_);

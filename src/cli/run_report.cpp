@@ -61,6 +61,8 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
     if (f.late > 0) text += fmt::format(", {} late ({:.1f} % of all ticks)", f.late, share(f.late, f.late + f.ticks));
     if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
     if (f.stops > 0) text += fmt::format(", {} short stops ({:.1f} ms in all)", f.stops, 1000 * seconds(f.stopped));
+    if (f.native_cut > 0) text += fmt::format(", {} native stacks cut", f.native_cut);
+    if (f.native_none > 0) text += fmt::format(", {} without a native stack", f.native_none);
     if (f.errors > 0) text += fmt::format(", {} read errors", f.errors);
     if (python_children > 0) text += fmt::format(", {} Python children not profiled", python_children);
     if (elapsed > 0) text += fmt::format("; pyprof used {:.1f} % of a processor", 100 * seconds(f.profiler_cpu) / elapsed);
@@ -94,6 +96,10 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     count("errors", f.errors);
     count("lost", f.lost);
     count("stops", f.stops);
+    count("native", f.native);
+    count("native_cut", f.native_cut);
+    count("native_unplaced", f.native_unplaced);
+    count("native_none", f.native_none);
     real("stopped_s", seconds(f.stopped));
     real("longest_stop_s", seconds(f.longest_stop));
     real("elapsed_s", seconds(f.elapsed));

@@ -72,6 +72,8 @@ constexpr std::array kInInterpreter{
     Rule{"_PyObject_FastCall*", kCall},
     Rule{"PyVectorcall_*", kCall},
     Rule{"_PyVectorcall_*", kCall},
+    Rule{"_Py_VectorCall*", kCall},
+    Rule{"_Py_BuiltinCall*", kCall},
     Rule{"object_vacall", kCall},
     Rule{"callmethod*", kCall},
     Rule{"_PyObject_*CallFunction*", kCall},

@@ -168,14 +168,14 @@ Unwound Unwinder::walk(const StackCopy& copy, RegisterSet registers, bool is_cal
         if (frame.pc == kNullAddress || frame.lookup() == kNullAddress) {
             const bool is_root = is_call_site && frame.pc == kNullAddress;
             frames.pop_back();
-            return {is_root ? UnwindEnd::kRoot : UnwindEnd::kNoCode};
+            return {is_root ? UnwindEnd::kRoot : UnwindEnd::kNotCode};
         }
         const RowCache::Entry& entry = entry_at(frame.lookup());
         frame.module = entry.module;
         const UnwindRow& row = rows_.row(entry);
         if (row.cfa == UnwindRow::Cfa::kNone) {
             if (!step_by_frame_pointer(copy, registers, frame)) {
-                return {frame.module == kNoModule ? UnwindEnd::kNoCode : UnwindEnd::kNoRule};
+                return {frame.module == kNoModule ? UnwindEnd::kNotCode : UnwindEnd::kNoRule};
             }
             is_call_site = true;
             continue;

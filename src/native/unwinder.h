@@ -34,7 +34,7 @@ struct NativeFrame {
 
 enum class UnwindEnd : std::uint8_t {
     kRoot,             // the outermost frame: _start or the start of a thread
-    kNoCode,           // the address is in no executable memory
+    kNotCode,          // the address is in no executable memory
     kNoRule,           // code without call frame information, such as code made at run time
     kUnknownRegister,  // the rule wants a register that is not known
     kOutsideCopy,      // the frame goes on outside of what was copied: another or a longer stack

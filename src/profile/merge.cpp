@@ -10,10 +10,10 @@ namespace pyprof {
 
 namespace {
 
-using FrameKey = std::tuple<FrameKind, std::string, std::string, std::string, std::int32_t>;
+using FrameKey = std::tuple<FrameKind, std::string, std::string, std::string, std::int32_t, std::string>;
 
 FrameKey key_of(const ResolvedProfile::Frame& frame) {
-    return {frame.kind, frame.name, frame.file, frame.full_file, frame.line};
+    return {frame.kind, frame.name, frame.file, frame.full_file, frame.line, frame.module};
 }
 
 // The index in `into` of each frame of `from`.
@@ -59,7 +59,8 @@ void add_figures(RunFigures& into, const RunFigures& from) {
     using Count = std::uint64_t RunFigures::*;
     for (const Count count : {&RunFigures::ticks, &RunFigures::samples, &RunFigures::reused, &RunFigures::truncated,
                               &RunFigures::inferred, &RunFigures::refused, &RunFigures::unknown, &RunFigures::late, &RunFigures::errors,
-                              &RunFigures::lost, &RunFigures::stops, &RunFigures::remote_reads,
+                              &RunFigures::lost, &RunFigures::stops, &RunFigures::native, &RunFigures::native_cut,
+                              &RunFigures::native_unplaced, &RunFigures::native_none, &RunFigures::remote_reads,
                               &RunFigures::remote_bytes, &RunFigures::busiest_thread_samples, &RunFigures::thread_looks,
                               &RunFigures::running_looks, &RunFigures::gil_ticks}) {
         into.*count += from.*count;

@@ -20,6 +20,7 @@ namespace pyprof {
 namespace {
 
 constexpr std::uint32_t kRootNode = 0;
+constexpr std::uint32_t kNoRoot = std::numeric_limits<std::uint32_t>::max();  // nodes that aren't remembered
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 class Resolver {
@@ -75,7 +76,8 @@ private:
         return proved ? proved_node(root, stack) : unproved_node(root, stack);
     }
 
-    // Climbs until a known node, then comes back down; a loop, since stacks can be 10,000 frames deep.
+    // Climbs until a known node, then comes back down; a loop, since stacks can be 10,000 frames deep. What native
+    // frames become hangs on what stands above them, so that nodes of Python frames alone are remembered.
     std::uint32_t proved_node(std::uint32_t root, StackId stack) {
         std::uint32_t node = root;
         climbed_.clear();
@@ -87,11 +89,52 @@ private:
             }
             climbed_.push_back(stack);
         }
-        for (auto each = climbed_.rbegin(); each != climbed_.rend(); ++each) {
-            node = child(node, frame_of(stacks_.node(*each).frame));
-            proved_nodes_.emplace(pair(root, raw(*each)), node);
+        return descend(node, root, stack == kRootStack);
+    }
+
+    // From `node` through climbed_, whose last is the next.
+    std::uint32_t descend(std::uint32_t node, std::uint32_t root, bool from_root) {
+        std::size_t last_python = climbed_.size();  // the one nearest to the leaf
+        for (std::size_t i = climbed_.size(); i-- > 0;) {
+            if (kind_of(climbed_[i]) == FrameKind::kPython) last_python = i;
+        }
+        bool has_python_below = !from_root;
+        for (std::size_t i = climbed_.size(); i-- > 0;) {
+            const FrameId frame = stacks_.node(climbed_[i]).frame;
+            const FrameKind kind = kind_of(climbed_[i]);
+            if (kind == FrameKind::kNative) {
+                run_.push_back(static_cast<std::uint32_t>(stacks_.frame(frame).line));
+                if (i > 0 && kind_of(climbed_[i - 1]) == FrameKind::kNative) continue;
+                node = add_run(node, {i < last_python || last_python == climbed_.size(), !has_python_below});
+                continue;
+            }
+            node = child(node, frame_of(frame));
+            if (kind != FrameKind::kPython) continue;
+            has_python_below = true;
+            if (root != kNoRoot) proved_nodes_.emplace(pair(root, raw(climbed_[i])), node);
         }
         return node;
+    }
+
+    [[nodiscard]] FrameKind kind_of(StackId stack) const { return stacks_.frame(stacks_.node(stack).frame).kind; }
+
+    std::uint32_t add_run(std::uint32_t node, NativeNames::RunPlace place) {
+        shown_.clear();
+        if (options_.natives != nullptr) options_.natives->name_run(run_, place, shown_);
+        run_.clear();
+        for (ResolvedProfile::Frame& frame : shown_) {
+            if (!result_.facts.with_lines) frame.line = 0;
+            if (!options_.full_filenames) frame.file = shorten(frame.file, result_.facts.working_directory).short_path;
+            node = child(node, native(std::move(frame)));
+        }
+        return node;
+    }
+
+    std::uint32_t native(ResolvedProfile::Frame frame) {
+        const std::string key = fmt::format("{}\0{}\0{}\0{}", frame.name, frame.module, frame.full_file, frame.line);
+        const auto [entry, is_new] = natives_.try_emplace(key, static_cast<std::uint32_t>(result_.frames.size()));
+        if (is_new) result_.frames.push_back(std::move(frame));
+        return entry->second;
     }
 
     // The leaf is real: the thread stood there. A marker on top ([gc]) keeps the frame that it stands on.
@@ -101,11 +144,7 @@ private:
             climbed_.push_back(stack);
             if (stacks_.frame(stacks_.node(stack).frame).kind == FrameKind::kPython) break;
         }
-        std::uint32_t node = child(root, marker("[unproved]"));
-        for (auto each = climbed_.rbegin(); each != climbed_.rend(); ++each) {
-            node = child(node, frame_of(stacks_.node(*each).frame));
-        }
-        return node;
+        return descend(child(root, marker("[unproved]")), kNoRoot, false);
     }
 
     std::uint32_t thread_root(const ProfiledThread& thread) {
@@ -124,7 +163,7 @@ private:
     std::uint32_t marker(const std::string& name) {
         const auto [entry, is_new] =
             markers_.try_emplace(name, static_cast<std::uint32_t>(result_.frames.size()));
-        if (is_new) result_.frames.push_back({FrameKind::kMarker, name, {}, {}, 0});
+        if (is_new) result_.frames.push_back({FrameKind::kMarker, name, {}, {}, 0, {}});
         return entry->second;
     }
 
@@ -145,7 +184,7 @@ private:
         const std::string_view shown =
             options_.full_filenames ? file : shorten(file, result_.facts.working_directory).short_path;
         return {frame.kind, std::string(stacks_.string(frame.name)), std::string(shown), std::string(file),
-                frame.line};
+                frame.line, {}};
     }
 
     const Profile& profile_;
@@ -153,9 +192,12 @@ private:
     const ResolveOptions& options_;
     ResolvedProfile result_;
     std::vector<std::uint32_t> thread_roots_;
-    std::vector<StackId> climbed_;  // kept for its memory
+    std::vector<StackId> climbed_;  // kept for their memory, as the next two
+    std::vector<std::uint32_t> run_;
+    std::vector<ResolvedProfile::Frame> shown_;
     tsl::robin_map<Frame, std::uint32_t, FrameHash> frames_;
     tsl::robin_map<std::string, std::uint32_t> markers_;
+    tsl::robin_map<std::string, std::uint32_t> natives_;
     tsl::robin_map<std::uint64_t, std::uint32_t, MixHash> children_;      // (parent, frame)
     tsl::robin_map<std::uint64_t, std::uint32_t, MixHash> proved_nodes_;  // (thread's root, stack)
     tsl::robin_map<std::uint64_t, std::size_t, MixHash> weight_of_;       // (thread, node)
@@ -168,7 +210,9 @@ ResolvedProfile resolve(const Profile& profile, const ResolveOptions& options) {
 }
 
 std::string label_of(const ResolvedProfile::Frame& frame) {
-    if (frame.kind != FrameKind::kPython && frame.file.empty()) return frame.name;
+    if (frame.kind != FrameKind::kPython && frame.file.empty()) {
+        return frame.module.empty() ? frame.name : fmt::format("{} ({})", frame.name, frame.module);
+    }
     if (frame.line > 0) return fmt::format("{} ({}:{})", frame.name, frame.file, frame.line);
     return fmt::format("{} ({})", frame.name, frame.file);
 }

@@ -93,9 +93,16 @@ struct WalkLimits {
     Address root_shim{};    // entry frame known to be the thread's first; null where not known
 };
 
+// An entry frame: the object by which C code made frames run, on the C stack (3.12 on).
+struct WalkEntry {
+    Address address{};
+    std::uint32_t frames = 0;  // of the walk that lie above it, nearer to the leaf
+};
+
 struct Walk {
     std::vector<RawFrame> frames;  // leaf first
     WalkEnd end = WalkEnd::kUnreadable;
+    std::vector<WalkEntry> entries;
     std::vector<Address> off_stack;  // entry frames and generators' frames: not on the data stack
     std::size_t steps = 0;
 };
@@ -106,6 +113,7 @@ template <class Find>
 void walk_frames(const FrameShape& shape, Address leaf, const WalkLimits& limits, Find&& find, Walk& walk) {
     walk.frames.clear();
     walk.off_stack.clear();
+    walk.entries.clear();
     walk.steps = 0;
     Address address = leaf;
     Address milestone{};  // Brent: a cycle comes back to it before the next one is set
@@ -134,6 +142,7 @@ void walk_frames(const FrameShape& shape, Address leaf, const WalkLimits& limits
         ends_in_c = parsed.is_shim;
         if (parsed.is_shim || parsed.frame.of_generator) walk.off_stack.push_back(address);
         if (parsed.is_shim) {
+            walk.entries.push_back({address, static_cast<std::uint32_t>(walk.frames.size())});
             if (!walk.frames.empty()) walk.frames.back().through_c = true;
         } else {
             walk.frames.push_back(parsed.frame);

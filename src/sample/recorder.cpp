@@ -29,6 +29,9 @@ Recorder::Recorder(Target& target, PythonProcess& process, const RecordingOption
       ring_(kRingRecords),
       finished_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(finished_.get() >= 0, "no eventfd");
+    if (!options.native) return;
+    natives_ = std::make_unique<NativeAddresses>(target.pid(), NativeNamingOptions{options.native_all});
+    options_.sampler.natives = natives_.get();
 }
 
 Recorder::~Recorder() {
@@ -135,6 +138,7 @@ void Recorder::take_threads() {
 
 void Recorder::drain(const Observer& observer) {
     take_threads();
+    if (natives_ != nullptr) natives_->prepare();
     SampleRecord record;
     while (ring_.try_pop(record)) {
         if (record.thread >= profile_.threads().size()) take_threads();

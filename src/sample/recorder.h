@@ -25,6 +25,8 @@ struct RecordingOptions {
     SamplerOptions sampler;
     std::optional<std::chrono::nanoseconds> duration;
     bool keep_spans = false;  // samples in the order of time, too
+    bool native = false;      // native frames, too
+    bool native_all = false;  // ... machinery included
     bool may_stop = true;     // short stops of a thread, to prove what can't be proved otherwise
     std::uint64_t seed = 0;   // of the jitter; 0: from the clock
 };
@@ -55,6 +57,8 @@ public:
     [[nodiscard]] Profile& profile() { return profile_; }
     // Of this recording; whoever keeps it may read it when the recorder is gone.
     [[nodiscard]] std::shared_ptr<StackTable> stacks() const { return stacks_; }
+    // Names of native frames, for resolve(); null without any.
+    [[nodiscard]] NativeNames* natives() { return natives_.get(); }
 
 private:
     void add_thread(const ProfiledThread& thread) override;
@@ -71,6 +75,7 @@ private:
     PythonProcess& process_;
     RecordingOptions options_;
     std::shared_ptr<StackTable> stacks_;
+    std::unique_ptr<NativeAddresses> natives_;
     Profile profile_;
     SpscRing<SampleRecord> ring_;
     std::uint64_t lost_ = 0;

@@ -76,6 +76,9 @@ Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, con
     const Slice runtime = slice_over({r.gc_collecting, r.gil_last_holder, r.gil_locked, r.tstate_current});
     runtime_begin_ = runtime.begin;
     runtime_slice_.resize(runtime.bytes);
+    if (options.natives == nullptr) return;
+    no_stopper_ = std::make_unique<ThreadStopper>(TracedProcess{});
+    native_ = std::make_unique<NativeStacks>(target, layout_, stacks, *options.natives, stopper == nullptr ? *no_stopper_ : *stopper);
 }
 
 Sampler::Interpreter* Sampler::interpreter_of(const Thread& thread) {
@@ -142,6 +145,7 @@ void Sampler::refresh_threads() {
         process_.forget_thread_ids();
     }
     threads_ = std::move(threads);
+    if (native_ != nullptr) refresh_bare_threads();
     if (async_ != nullptr) async_->set_threads(list);
 }
 
@@ -182,6 +186,7 @@ bool Sampler::wants(const Thread& thread) const {
 void Sampler::plan_read(nanoseconds when) {
     ranges_.clear();
     planned_.clear();
+    native_planned_.clear();
     interpreter_ranges_ = 0;
     const bool fast = is_fast(options_);
     if (!fast || when - last_slices_ >= kFastSlices) {
@@ -201,6 +206,10 @@ void Sampler::plan_read(nanoseconds when) {
         if (!wants(*thread)) continue;
         const bool moves = thread->seen == ThreadTriage::State::kRunning;
         const bool sandwich = moves && (thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack()));
+        if (native_ != nullptr && (stopper_ != nullptr || !moves)) {
+            native_planned_.push_back(thread.get());
+            continue;
+        }
         if (sandwich && thread->plan_samples > 0 && looks_.allows()) {
             --thread->plan_samples;
             looks_.spend();
@@ -563,6 +572,8 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     is_gil_held_ = false;
     if (async_ != nullptr) async_->begin_tick(when, weight);
     for (Thread* thread : planned_) take_thread(*thread, when, weight);
+    for (Thread* thread : native_planned_) take_native_thread(*thread, when, weight);
+    if (native_ != nullptr) take_bare_threads(when, weight);
     if (async_ != nullptr) take_loops(when, weight);
     for (Thread* thread : in_doubt_) {
         if (prove_by_looks(*thread)) continue;

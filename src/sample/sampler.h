@@ -16,6 +16,7 @@
 #include "sample/epoch.h"
 #include "sample/look_budget.h"
 #include "sample/mend.h"
+#include "sample/native_stacks.h"
 #include "sample/proof.h"
 #include "sample/stop_budget.h"
 #include "sample/thread_reader.h"
@@ -42,6 +43,7 @@ struct SamplerOptions {
     bool with_lines = true;
     bool gc_marker = true;
     AsyncOptions async;
+    NativeAddresses* natives = nullptr;  // with native frames, noted there; it must outlive the sampler
 };
 
 class Sampler {
@@ -95,6 +97,13 @@ private:
         std::uint32_t plan_samples = 0;      // ... before which to bring the plan up to date
         std::uint64_t samples = 0;
     };
+    struct BareThread {  // one that has no Python state
+        explicit BareThread(pid_t tid) : triage(tid) {}
+        ThreadTriage triage;
+        ThreadIndex index = 0;
+        StackId last_stack = kRootStack;
+        bool has_last = false;
+    };
     struct Interpreter {
         InterpreterState state;
         ThreadNames names;
@@ -127,6 +136,12 @@ private:
     void read_ranges() { read_all(ranges_, filled_); }
     void read_all(std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled);
     void bring_plan_up_to_date(Thread& thread);
+    // src/sample/sampler_native.cpp
+    void take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    bool copy_native(Thread& thread, ThreadReader::Status& status);
+    void refresh_bare_threads();
+    void take_bare_threads(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    void count_native(const NativeStacks::Joined& joined);
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
     [[nodiscard]] bool still_stands(const StackBuilder::Chain& chain);
     [[nodiscard]] bool holds_gil(const Thread& thread) const;
@@ -178,6 +193,10 @@ private:
     std::vector<std::uint8_t> filled_;
     std::vector<Thread*> planned_;
     std::vector<Thread*> in_doubt_;
+    std::unique_ptr<ThreadStopper> no_stopper_;
+    std::unique_ptr<NativeStacks> native_;
+    std::vector<Thread*> native_planned_;
+    std::vector<std::unique_ptr<BareThread>> bare_threads_;
     std::size_t interpreter_ranges_ = 0;
     bool must_refresh_ = true;
     bool is_gil_held_ = false;  // at this tick, by a thread that was looked at

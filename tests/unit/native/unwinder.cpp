@@ -116,10 +116,10 @@ TEST_CASE_METHOD(Fixture, "unwinder: a return address of nothing ends a stack") 
     CHECK(unwind() == UnwindEnd::kRoot);
     CHECK(offsets() == Offsets{kLeaf});
     put(0, 1);
-    CHECK(unwind() == UnwindEnd::kNoCode);
+    CHECK(unwind() == UnwindEnd::kNotCode);
     CHECK(offsets() == Offsets{kLeaf});
     at(0 - kCode);
-    CHECK(unwind() == UnwindEnd::kNoCode);
+    CHECK(unwind() == UnwindEnd::kNotCode);
     CHECK(frames.empty());
 }
 
@@ -139,7 +139,7 @@ TEST_CASE_METHOD(Fixture, "unwinder: an unknown register is never guessed") {
 
 TEST_CASE_METHOD(Fixture, "unwinder: code that is nowhere, without tables or without a file ends the walk") {
     put(0, 0x1234'5678);
-    CHECK(unwind() == UnwindEnd::kNoCode);
+    CHECK(unwind() == UnwindEnd::kNotCode);
     CHECK(frames.back().module == kNoModule);
     put(0, kCode + 0x40005);
     CHECK(unwind() == UnwindEnd::kNoRule);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Native stacks of threads, joined with their Python stacks as nodes of the profile's trie. It copies (a short stop, or
+// none where the thread sleeps), unwinds and merges; it never looks up a name of what it shows.
+#pragma once
+
+#include "native/stack_copier.h"
+#include "native/unwinder.h"
+#include "sample/native_merge.h"
+#include "sample/native_names.h"
+#include "sample/stack_builder.h"
+#include "sample/thread_reader.h"
+
+#include <pyprof/profile.h>
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace pyprof {
+
+class NativeStacks {
+public:
+    // All must outlive it; `stopper` may hold nothing (threads that run are not copied then).
+    NativeStacks(Target& target, const Layout& layout, StackTable& stacks, NativeAddresses& addresses, ThreadStopper& stopper);
+
+    [[nodiscard]] StackCopier& copier() { return copier_; }
+    [[nodiscard]] StackCopy& copy() { return copy_; }
+    void refresh();
+    void forget_thread(pid_t tid) { copier_.forget_thread(tid); }
+
+    struct Joined {
+        StackId stack = kRootStack;
+        bool is_complete = true;
+        std::uint32_t unplaced = 0;
+    };
+    // The copied stack of a thread under its Python frames: `reader` and `chain` are of the same moment, or null for a
+    // thread without any. `marker` (such as "[gc]", may be empty) stands above the Python frames.
+    Joined join(pid_t tid, const ThreadReader* reader, const StackBuilder::Chain* chain, std::string_view marker);
+
+private:
+    void find_loop();
+    void list_runs(const ThreadReader& reader);
+    void learn_entries();
+    Unwound resume(Unwound unwound);
+    [[nodiscard]] bool is_loop(const NativeFrame& frame) const;
+    StackId child(StackId parent, FrameKind kind, PathId path, std::uint32_t number, std::string_view name);
+
+    static constexpr std::size_t kMostStacks = 1U << 20;
+    static constexpr std::size_t kMostEntries = 4096;
+
+    Target& target_;
+    const Layout& layout_;
+    StackTable& stacks_;
+    NativeAddresses& addresses_;
+    Unwinder unwinder_;
+    StackCopier copier_;
+    StackCopy copy_;
+    std::vector<NativeFrame> frames_;
+    std::vector<PythonRun> runs_;
+    std::uint32_t gap_ = 0;
+    Merged merged_;
+    // Up to 3.10: the loop's code, by its symbol, which those interpreters export.
+    std::vector<std::pair<Address, Address>> loops_;
+    bool has_loops_ = false;
+    // From the end of the loop's frame down to its entry: the same for every run of one build.
+    std::uint64_t entry_distance_ = 0;
+    Address loop_lookup_{};
+};
+
+}  // namespace pyprof
