@@ -50,7 +50,7 @@ struct Options {
     std::uint64_t count = 0;
     long dump_pid = 0;
     long doctor_pid = 0;
-    std::string async = "running";
+    std::string async = "off";
     std::string async_weight = "task";
     bool no_inferred = false;
     bool idle = false;

@@ -15,7 +15,7 @@ EXPECTED = {
     "t_rest": ["t_rest [t_rest_child] t_rest_child"],
     "bare": ["bare [bare_child] bare_child"],
 }
-begun = threading.Barrier(3)
+begun = threading.Event()
 
 
 def t_busy_work():
@@ -31,7 +31,7 @@ async def t_busy_child():
 
 
 async def t_busy():
-    asyncio.get_running_loop().call_later(0.01, begun.wait)
+    asyncio.get_running_loop().call_later(0.01, begun.set)
     await asyncio.gather(t_busy_child())
 
 
@@ -40,7 +40,7 @@ async def t_rest_child():
 
 
 async def t_rest():
-    asyncio.get_running_loop().call_later(0.01, begun.wait)
+    asyncio.get_running_loop().call_later(0.01, begun.set)
     await asyncio.gather(t_rest_child())
 
 
@@ -64,7 +64,8 @@ def tell():
 
 for name, function in (("busy", t_busy), ("rest", t_rest)):
     threading.Thread(target=lambda function=function: asyncio.run(function()), name=name, daemon=True).start()
-begun.wait()
+    begun.wait()
+    begun.clear()
 asyncio.run(over())
 asyncio.run(over())
 if hasattr(asyncio, "Runner"):
