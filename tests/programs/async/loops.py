@@ -19,7 +19,9 @@ begun = threading.Event()
 
 
 def t_busy_work():
-    end = time.perf_counter() + 0.002
+    # Longer than the switch interval of 5 ms: a thread that lets go of the GIL more often than that, and takes it
+    # again at once, starves those that wait for it.
+    end = time.perf_counter() + 0.02
     while time.perf_counter() < end:
         pass
 
@@ -64,7 +66,7 @@ def start(name, function):
 
 
 def tell():
-    start("busy", t_busy)  # last, since all else waits for the GIL from then on
+    start("busy", t_busy)
     print(json.dumps(EXPECTED), flush=True)
     print("ready", flush=True)
 
