@@ -466,25 +466,29 @@ void Sampler::prove_by_stop(Thread& thread) {
     if (is_complete(thread.reader.walk(), other_chain_, built)) builder_.prove(builder_.path_of(other_chain_));
 }
 
-void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) {
-    const auto filled = std::span(filled_).subspan(thread.first_range, thread.range_count);
-    const ThreadReader::Status status = thread.reader.take(memory_, filled);
+// What became of one thread's read, before its frames are looked at.
+bool Sampler::has_stack_to_show(Thread& thread, ThreadReader::Status status) {
     thread.has_last = false;
     thread.has_nothing = false;
     thread.shows_tasks_only = false;
     if (status == ThreadReader::Status::kGone) {
         must_refresh_ = true;
         ++figures_.refused;
-        return;
+        return false;
     }
     thread.holds_gil = holds_gil(thread);
     is_gil_held_ |= thread.holds_gil;
     if (status == ThreadReader::Status::kNoFrame ||
         (options_.which == WhichThreads::kGilHolder && !thread.holds_gil)) {
         thread.has_nothing = thread.seen == ThreadTriage::State::kBlocked;
-        return;
+        return false;
     }
+    return true;
+}
 
+void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) {
+    const auto filled = std::span(filled_).subspan(thread.first_range, thread.range_count);
+    if (!has_stack_to_show(thread, thread.reader.take(memory_, filled))) return;
     if (thread.sandwich_samples > 0) --thread.sandwich_samples;
     const Sampled sampled = assess(thread);
     const bool moves = thread.seen == ThreadTriage::State::kRunning;

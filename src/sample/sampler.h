@@ -128,6 +128,7 @@ private:
     [[nodiscard]] bool wants(const Thread& thread) const;
     void plan_read(std::chrono::nanoseconds when);
     void parse_interpreters();
+    bool has_stack_to_show(Thread& thread, ThreadReader::Status status);
     void take_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled assess(Thread& thread);
     std::optional<StackBuilder::Step> infer(Thread& thread);

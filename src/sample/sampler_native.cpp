@@ -56,20 +56,7 @@ void Sampler::count_native(const NativeStacks::Joined& joined) {
 void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight) {
     ThreadReader::Status status{};
     const bool is_one_moment = copy_native(thread, status);
-    thread.has_last = false;
-    thread.has_nothing = false;
-    if (status == ThreadReader::Status::kGone) {
-        must_refresh_ = true;
-        ++figures_.refused;
-        return;
-    }
-    thread.holds_gil = holds_gil(thread);
-    is_gil_held_ |= thread.holds_gil;
-    const bool is_unwanted = options_.which == WhichThreads::kGilHolder && !thread.holds_gil;
-    if (status == ThreadReader::Status::kNoFrame || is_unwanted) {
-        thread.has_nothing = thread.seen == ThreadTriage::State::kBlocked;
-        return;
-    }
+    if (!has_stack_to_show(thread, status)) return;
     const bool collects = options_.gc_marker && thread.holds_gil && is_collecting(thread);
     const StackBuilder::Built built = builder_.build(thread.reader.walk(), thread.chain);
     const bool is_true = is_one_moment && !(thread.chain.read_code && !still_stands(thread.chain)) &&

@@ -65,17 +65,6 @@ struct Proving : Reading {
         if (has_opcodes()) put_opcode(code_address, 30, numbers().leave);
         return spec;
     }
-    Address entered(ProcessBuilder::FrameSpec spec) {  // the thread's outermost
-        if (has_shims()) {
-            Address base{};
-            if (has(layout().thread.base_frame)) {
-                base = *read_pointer(memory, thread + static_cast<std::uint64_t>(layout().thread.base_frame));
-            }
-            spec.back = builder.shim(base);
-        }
-        spec.is_entry = true;
-        return builder.any_frame(stack, spec);
-    }
     Address put(const ProcessBuilder::FrameSpec& spec) { return builder.any_frame(stack, spec); }
 
     // One sandwich from this leaf; whether its whole path is proved.

@@ -31,8 +31,7 @@ struct Reading : Fixture {
     }
 
     [[nodiscard]] bool has_shims() const { return has(layout().frame.owner_cstack) || has(layout().frame.owner_interpreter); }
-    Address root() {
-        ProcessBuilder::FrameSpec spec = plain(kNullAddress);
+    Address entered(ProcessBuilder::FrameSpec spec) {  // the thread's outermost
         if (has_shims()) {
             Address base{};
             if (has(layout().thread.base_frame)) {
@@ -43,6 +42,7 @@ struct Reading : Fixture {
         spec.is_entry = true;
         return builder.any_frame(stack, spec);
     }
+    Address root() { return entered(plain(kNullAddress)); }
     Address push(Address caller) { return builder.any_frame(stack, plain(caller)); }
     Address push_many(Address caller, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) caller = push(caller);
