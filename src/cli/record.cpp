@@ -29,7 +29,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr int kDrainEveryMs = 50;
+constexpr std::chrono::milliseconds kLookForEnd{50};
 constexpr nanoseconds kShowEvery = std::chrono::milliseconds(250);
 // A program that lived shorter than this is reported as such.
 constexpr nanoseconds kShortLife = std::chrono::milliseconds(50);
@@ -179,7 +179,7 @@ void RecordCommand::sample(nanoseconds end) {
     auto shown = nanoseconds{0};
     while (!recorder_->is_finished()) {
         pollfd waits[] = {{recorder_->finished_fd(), POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
-        ::poll(waits, 2, kDrainEveryMs);
+        ::poll(waits, 2, static_cast<int>(recorder_->drain_pause().count()));
         if (handle_signals()) recorder_->request_stop();
         recorder_->drain();
         const auto now = monotonic_now();
@@ -259,7 +259,7 @@ Result<int> RecordCommand::finish_launched(bool had_python) {
         say("pyprof: nothing is written");
     }
     while (true) {
-        if (const auto status = launch.wait(std::chrono::milliseconds(kDrainEveryMs))) return *status;
+        if (const auto status = launch.wait(kLookForEnd)) return *status;
         handle_signals();
     }
 }

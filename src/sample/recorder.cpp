@@ -10,6 +10,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace pyprof {
 
 namespace {
@@ -17,6 +19,9 @@ namespace {
 constexpr std::chrono::milliseconds kPublishEvery{50};
 constexpr std::chrono::microseconds kRingPause{200};
 constexpr std::chrono::milliseconds kHoldPause{1};
+// Waking up costs tens of microseconds where the processor was idle, as it is between samples at 100 Hz.
+constexpr std::chrono::milliseconds kLeastDrainPause{50};
+constexpr std::chrono::milliseconds kMostDrainPause{250};
 
 }  // namespace
 
@@ -134,6 +139,14 @@ void Recorder::take_threads() {
     new_threads_.clear();
     for (auto& [thread, name] : new_names_) profile_.name_thread(thread, std::move(name));
     new_names_.clear();
+}
+
+std::chrono::milliseconds Recorder::drain_pause() const {
+    if (options_.sampler.rate_hz <= 0 || options_.sampler.async.mode == AsyncMode::kAll) return kLeastDrainPause;
+    const double records_per_second = options_.sampler.rate_hz * static_cast<double>(std::max<std::size_t>(1, profile_.threads().size()));
+    const double pause_ms = 1000.0 * (kRingRecords / 4) / records_per_second;
+    return std::chrono::milliseconds(static_cast<std::int64_t>(
+        std::clamp<double>(pause_ms, kLeastDrainPause.count(), kMostDrainPause.count())));
 }
 
 void Recorder::drain(const Observer& observer) {

@@ -54,6 +54,8 @@ public:
     // shown each record once the profile has it, in the order of time within a thread.
     using Observer = std::function<void(const SampleRecord&)>;
     void drain(const Observer& observer = {});
+    // For how long drain() may be put off: till a quarter of the ring is full, and 250 ms at most.
+    [[nodiscard]] std::chrono::milliseconds drain_pause() const;
     [[nodiscard]] Profile& profile() { return profile_; }
     // Of this recording; whoever keeps it may read it when the recorder is gone.
     [[nodiscard]] std::shared_ptr<StackTable> stacks() const { return stacks_; }

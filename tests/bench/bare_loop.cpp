@@ -2,9 +2,12 @@
 //
 // How often the kernel alone copies these ranges: one process_vm_readv in a loop, and nothing done with
 // the bytes. The ceiling of every sampler that reads so. It knows nothing of pyprof and shares no code.
+// With a rate it sleeps between the calls: what a sampler of that rate costs at the very least.
 //
-// Usage: bare_loop PID SECONDS ADDRESS:BYTES...   prints calls a second
+// Usage: bare_loop PID SECONDS HZ ADDRESS:BYTES...   HZ 0: prints calls a second; else per cent of a core
+#include <sys/prctl.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include <array>
 #include <chrono>
@@ -41,45 +44,83 @@ iovec as_iovec(std::uintptr_t address, std::size_t bytes) {
     return entry;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    if (argc < 4 || static_cast<std::size_t>(argc) - 3 > kMaxRanges) {
-        std::fprintf(stderr, "usage: bare_loop PID SECONDS ADDRESS:BYTES...\n");
-        return 2;
-    }
-    const auto pid = static_cast<pid_t>(std::atoi(argv[1]));
-    const std::chrono::duration<double> duration(std::atof(argv[2]));
+struct Call {
+    pid_t pid = 0;
     std::vector<std::vector<std::byte>> buffers;
     std::vector<iovec> remote;
     std::vector<iovec> local;
     std::size_t wanted = 0;
-    for (int i = 3; i < argc; ++i) {
-        Range range;
-        if (!parse_range(argv[i], range)) {
-            std::fprintf(stderr, "bare_loop: no range: %s\n", argv[i]);
-            return 2;
-        }
+
+    void add(const Range& range) {
         buffers.emplace_back(range.bytes);
         remote.push_back(as_iovec(range.address, range.bytes));
         local.push_back({buffers.back().data(), range.bytes});
         wanted += range.bytes;
     }
 
+    // Ends the program when not all can be read: what would be measured then is something else.
+    void make() const {
+        const ssize_t copied = process_vm_readv(pid, local.data(), local.size(), remote.data(), remote.size(), 0);
+        if (copied == static_cast<ssize_t>(wanted)) return;
+        std::fprintf(stderr, "bare_loop: %zd of %zu bytes could be read\n", copied, wanted);
+        std::exit(1);
+    }
+};
+
+double calls_a_second(const Call& call, std::chrono::duration<double> duration) {
     std::uint64_t calls = 0;
     const auto began = std::chrono::steady_clock::now();
     std::chrono::duration<double> elapsed{};
     while (elapsed < duration) {
-        for (int i = 0; i < kCallsBetweenClockReads; ++i) {
-            const ssize_t copied = process_vm_readv(pid, local.data(), local.size(), remote.data(), remote.size(), 0);
-            if (copied != static_cast<ssize_t>(wanted)) {
-                std::fprintf(stderr, "bare_loop: %zd of %zu bytes could be read\n", copied, wanted);
-                return 1;
-            }
-        }
+        for (int i = 0; i < kCallsBetweenClockReads; ++i) call.make();
         calls += kCallsBetweenClockReads;
         elapsed = std::chrono::steady_clock::now() - began;
     }
-    std::printf("%.0f\n", static_cast<double>(calls) / elapsed.count());
+    return static_cast<double>(calls) / elapsed.count();
+}
+
+double seconds_of(clockid_t clock) {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+double percent_of_a_core(const Call& call, double seconds, double hz) {
+    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+    const double began = seconds_of(CLOCK_MONOTONIC);
+    const double used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    for (double due = began; due < began + seconds; due += 1 / hz) {
+        const auto whole = static_cast<time_t>(due);
+        const timespec until{whole, static_cast<long>((due - static_cast<double>(whole)) * 1e9)};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+        call.make();
+    }
+    return 100 * (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - used) / (seconds_of(CLOCK_MONOTONIC) - began);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 5 || static_cast<std::size_t>(argc) - 4 > kMaxRanges) {
+        std::fprintf(stderr, "usage: bare_loop PID SECONDS HZ ADDRESS:BYTES...\n");
+        return 2;
+    }
+    Call call;
+    call.pid = static_cast<pid_t>(std::atoi(argv[1]));
+    const double seconds = std::atof(argv[2]);
+    const double hz = std::atof(argv[3]);
+    for (int i = 4; i < argc; ++i) {
+        Range range;
+        if (!parse_range(argv[i], range)) {
+            std::fprintf(stderr, "bare_loop: no range: %s\n", argv[i]);
+            return 2;
+        }
+        call.add(range);
+    }
+    if (hz > 0) {
+        std::printf("%.3f\n", percent_of_a_core(call, seconds, hz));
+    } else {
+        std::printf("%.0f\n", calls_a_second(call, std::chrono::duration<double>(seconds)));
+    }
     return 0;
 }

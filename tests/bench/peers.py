@@ -8,6 +8,7 @@ interpreters inside of the chroot, Austin 3.7 the others.
 import collections
 import dataclasses
 import json
+import math
 import os
 import re
 import shutil
@@ -103,7 +104,7 @@ class Tachyon:
     def command(self, python, pid, request, out):
         place = place_of(python)
         form = "--collapsed" if request.wants_stacks else "--binary"
-        return [*python.command, "-m", "profiling.sampling", "attach", str(pid), "-d", "%g" % request.seconds,
+        return [*python.command, "-m", "profiling.sampling", "attach", str(pid), "-d", "%d" % math.ceil(request.seconds),
                 "-r", "%d" % (request.rate or 1_000_000), *["-a"] * request.all_threads, form,
                 "-o", out.replace(place.scratch, place.scratch_inside)]
 

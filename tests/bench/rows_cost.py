@@ -13,6 +13,7 @@ import machine
 import measure
 from peers import OTHERS, PYPROFS, Pyprof, PySpy, Request, Tachyon, available
 from program import Program, place_of
+from rows_rate import bare_loop, planned_ranges
 from table import Figure
 
 # --- the target's speed -------------------------------------------------------------------------
@@ -119,12 +120,17 @@ def slowdown(python, settings):
 def cpu(python, settings):
     figures = []
     with Program(python, "moving.py", "-", 32, 14) as program:
+        ranges = planned_ranges(program)
         for rate, aim in ((100, "<= 0.3"), (1000, "<= 2.5"), (10_000, "<= 20"), (20_000, "<= 95")):
             profilers = [*PYPROFS, *(available(python, OTHERS) if rate <= 10_000 else [])]
             request = Request(settings.seconds + measure.WARM_UP_S, rate)
-            results = measure.interleaved(
-                {p.name: lambda p=p: measure.record(p, program, request) for p in profilers}, settings.repeats)
+            tasks = {p.name: lambda p=p: measure.record(p, program, request) for p in profilers}
+            tasks["bare loop"] = lambda rate=rate: bare_loop(program, ranges, settings.seconds, rate)
+            results = measure.interleaved(tasks, settings.repeats)
+            bare = results.pop("bare loop")
             middles = {}
+            figures.append(Figure("cpu", "%d Hz, %% of a core" % rate, python.name, "bare loop", measure.median(bare),
+                                  error=measure.half_range(bare), runs=len(bare)))
             for profiler in profilers:
                 if profiler.name not in results:
                     continue

@@ -24,8 +24,9 @@ def planned_ranges(program):
     return IOVEC.findall(remote.most_common(1)[0][0])
 
 
-def bare_rate(program, ranges, seconds):
-    command = [*machine.pinned(machine.PROFILER_CORE), BUILD / "tests/bench/bare_loop", str(program.pid), "%g" % seconds,
+def bare_loop(program, ranges, seconds, rate=0):
+    """Calls a second, or per cent of a core at a rate."""
+    command = [*machine.pinned(machine.PROFILER_CORE), BUILD / "tests/bench/bare_loop", str(program.pid), "%g" % seconds, "%g" % rate,
                *("%s:%s" % item for item in ranges)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/")
     if done.returncode != 0:
@@ -41,7 +42,7 @@ def rates(row, python, settings, program, threads=None, aims=None):
     if threads is None:
         ranges = planned_ranges(program)
         note = "%d ranges, %s bytes" % (len(ranges), "+".join(size for _, size in ranges))
-        tasks["bare loop"] = lambda: bare_rate(program, ranges, settings.seconds)
+        tasks["bare loop"] = lambda: bare_loop(program, ranges, settings.seconds)
     results = measure.interleaved(tasks, settings.repeats)
 
     unit = "accepted samples/s" if threads is None else "sweeps/s"
