@@ -138,8 +138,9 @@ public:
 
     // `weight` is the time that these samples stand for; it ends at `when`, since the start of the
     // recording. A hole before it (the thread slept, a sample was refused) ends the thread's span.
-    void add(ThreadIndex thread, StackId stack, std::uint32_t samples, std::chrono::nanoseconds weight,
-             std::chrono::nanoseconds when);
+    // Returns the index of its weight in weights().
+    std::size_t add(ThreadIndex thread, StackId stack, std::uint32_t samples, std::chrono::nanoseconds weight,
+                    std::chrono::nanoseconds when);
     ThreadIndex add_thread(ProfiledThread thread);
     void name_thread(ThreadIndex thread, std::string name) { threads_[thread].name = std::move(name); }
 
@@ -219,7 +220,8 @@ public:
 
 struct ResolveOptions {
     bool full_filenames = false;
-    NativeNames* natives = nullptr;  // needed where the profile has native frames
+    NativeNames* natives = nullptr;  // without it native frames are left out
+    std::vector<std::uint32_t>* node_of_weight = nullptr;  // gets the node of each of the profile's weights
 };
 ResolvedProfile resolve(const Profile& profile, const ResolveOptions& options);
 

@@ -219,7 +219,7 @@ void RecordCommand::sample_all() {
 
 ResolvedProfile RecordCommand::whole_profile() {
     recorder_->drain();
-    ResolvedProfile current = resolve(recorder_->profile(), {settings_.full_filenames, recorder_->natives()});
+    ResolvedProfile current = resolve(recorder_->profile(), {settings_.full_filenames, recorder_->natives().get()});
     if (!finished_) return current;
     ResolvedProfile whole = *finished_;
     merge(whole, current, began_ - first_began_);

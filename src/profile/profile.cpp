@@ -46,30 +46,32 @@ ThreadIndex Profile::add_thread(ProfiledThread thread) {
     return static_cast<ThreadIndex>(threads_.size() - 1);
 }
 
-void Profile::add(ThreadIndex thread, StackId stack, std::uint32_t samples, std::chrono::nanoseconds weight,
-                  std::chrono::nanoseconds when) {
+std::size_t Profile::add(ThreadIndex thread, StackId stack, std::uint32_t samples, std::chrono::nanoseconds weight,
+                         std::chrono::nanoseconds when) {
     check(thread < threads_.size(), "a sample of a thread that was not added");
     const auto [entry, is_new] = index_->weight_of.try_emplace(pair(thread, raw(stack)), weights_.size());
     if (is_new) weights_.push_back(Weight{thread, stack, 0, {}});
-    Weight& sum = weights_[entry->second];
+    const std::size_t index = entry->second;
+    Weight& sum = weights_[index];
     sum.samples += samples;
     sum.time += weight;
     total_samples_ += samples;
-    if (!keep_spans_) return;
+    if (!keep_spans_) return index;
 
     const Span span{stack, thread, samples, weight, std::max(when - weight, std::chrono::nanoseconds{0})};
     std::size_t& last = index_->last_span[thread];
     if (last != kNone && spans_[last].stack == stack && follows(spans_[last], span)) {
         join(spans_[last], span);
-        return;
+        return index;
     }
     if (spans_.size() == kMaxSpans) {
         spans_ = {};
         keep_spans_ = false;
-        return;
+        return index;
     }
     last = spans_.size();
     spans_.push_back(span);
+    return index;
 }
 
 }  // namespace pyprof

@@ -45,6 +45,7 @@ private:
     void add(const Profile::Weight& weight) {
         const bool proved = is_proved(weight.stack);  // asked once: the writer may be proving it now
         const std::uint32_t node = node_of(weight.thread, weight.stack, proved);
+        if (options_.node_of_weight != nullptr) options_.node_of_weight->push_back(node);
         if (!proved) result_.figures.truncated += weight.samples;
         result_.total_samples += weight.samples;
         const auto [entry, is_new] =

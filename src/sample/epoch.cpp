@@ -44,7 +44,7 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
 
 void Epoch::add_many(ThreadIndex thread, StackId stack, PathId path, std::uint32_t samples, std::chrono::nanoseconds weight,
                      std::chrono::nanoseconds when) {
-    pending_.push_back({{stack, thread, samples, weight, when, all_ticks_, {}}, path, false, false});
+    pending_.push_back({{stack, thread, samples, weight, when, all_ticks_, {}, true}, path, false, false});
 }
 
 bool Epoch::is_due(std::chrono::nanoseconds now) const {

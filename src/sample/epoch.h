@@ -29,7 +29,7 @@ struct SampleMarks {
     friend bool operator==(const SampleMarks&, const SampleMarks&) = default;
 };
 
-// One run of equal samples of a thread, without a hole.
+// One run of equal samples of a thread, without a hole; or a crowd.
 struct SampleRecord {
     StackId stack{};
     ThreadIndex thread = 0;
@@ -38,6 +38,7 @@ struct SampleRecord {
     std::chrono::nanoseconds when{0};  // of the last, since the start
     std::uint64_t tick = 0;            // of the last, counted from the first tick on; a run of a thread has one sample a tick
     SampleMarks marks;
+    bool is_crowd = false;  // samples of one moment (tasks that wait alike), no run
 };
 
 class Epoch {

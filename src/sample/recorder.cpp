@@ -35,7 +35,7 @@ Recorder::Recorder(Target& target, PythonProcess& process, const RecordingOption
       finished_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(finished_.get() >= 0, "no eventfd");
     if (!options.native) return;
-    natives_ = std::make_unique<NativeAddresses>(target.pid(), NativeNamingOptions{options.native_all});
+    natives_ = std::make_shared<NativeAddresses>(target.pid(), NativeNamingOptions{options.native_all});
     options_.sampler.natives = natives_.get();
 }
 

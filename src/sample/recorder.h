@@ -59,8 +59,8 @@ public:
     [[nodiscard]] Profile& profile() { return profile_; }
     // Of this recording; whoever keeps it may read it when the recorder is gone.
     [[nodiscard]] std::shared_ptr<StackTable> stacks() const { return stacks_; }
-    // Names of native frames, for resolve(); null without any.
-    [[nodiscard]] NativeNames* natives() { return natives_.get(); }
+    // Names of native frames, for resolve(); null without any. Whoever keeps them may ask when the recorder is gone.
+    [[nodiscard]] std::shared_ptr<NativeNames> natives() const { return natives_; }
 
 private:
     void add_thread(const ProfiledThread& thread) override;
@@ -77,7 +77,7 @@ private:
     PythonProcess& process_;
     RecordingOptions options_;
     std::shared_ptr<StackTable> stacks_;
-    std::unique_ptr<NativeAddresses> natives_;
+    std::shared_ptr<NativeAddresses> natives_;
     Profile profile_;
     SpscRing<SampleRecord> ring_;
     std::uint64_t lost_ = 0;

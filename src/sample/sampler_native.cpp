@@ -144,7 +144,7 @@ void Sampler::take_bare_threads(std::chrono::nanoseconds when, std::chrono::nano
         ++figures_.samples;
         thread->last_stack = joined.stack;
         thread->has_last = sleeps;
-        epoch_.add(thread->index, joined.stack, kRootPath, weight, when - start_);
+        epoch_.add(thread->index, joined.stack, kRootPath, weight, when - start_, {moves, false});
     }
 }
 
