@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "cli/commands.h"
 #include "cli/messages.h"
+#include "cli/top_options.h"
 #include "cli/watch_options.h"
 
 #include <CLI/CLI.hpp>
@@ -36,6 +37,7 @@ std::string format_help() {
 struct Options {
     RecordSettings record;
     TopSettings top;
+    TopFlags top_flags;
     DumpSettings dump;
     DoctorSettings doctor;
     WatchSettings watch;
@@ -44,10 +46,6 @@ struct Options {
     std::string duration;
     std::string dump_async = "on";
     long record_pid = 0;
-    long top_pid = 0;
-    std::string top_rate = "100";
-    std::string interval = "1s";
-    std::uint64_t count = 0;
     long dump_pid = 0;
     long doctor_pid = 0;
     std::string async = "off";
@@ -87,32 +85,6 @@ CLI::App* add_record(CLI::App& app, Options& options) {
                                "  pyprof record --pid 123 --idle -t -f collapsed -o -\n\n") +
                    kExitCodes);
     return record;
-}
-
-CLI::App* add_top(CLI::App& app, Options& options) {
-    CLI::App* top = app.add_subcommand("top", "Show where a Python program spends its time, while it runs");
-    top->prefix_command();
-    top->add_option("-p,--pid", options.top_pid, "Process to look at")->group("Target");
-    top->add_option("-r,--rate", options.top_rate, "Samples a second: 100, 2.5, 10k, max")->group("Sampling")->capture_default_str();
-    top->add_flag("--nonblocking", options.top.nonblocking, "Never stop a thread, not even for 50 us to prove a stack")->group("Sampling");
-    top->add_option("--interval", options.interval, "Time between two screens: 500ms, 2s")->group("What to show")->capture_default_str();
-    top->add_flag("--idle", options.idle, "Sleepers, GIL waiters and disk waits, too")->group("What to show");
-    top->add_flag("--gil", options.gil, "Only the thread that holds the GIL")->group("What to show");
-    top->add_flag("-t,--threads", options.top.per_thread, "Each thread for itself")->group("What to show");
-    top->add_flag("-l,--lines", options.top.with_lines, "Lines instead of functions")->group("What to show");
-    top->add_flag("--errors", options.top.with_errors, "Standard errors")->group("What to show");
-    top->add_flag("--full-filenames", options.top.full_filenames, "Do not shorten file names in what is saved")->group("What to show");
-    top->add_flag("--batch", options.top.batch, "A plain table each interval, as without a terminal")->group("Output");
-    top->add_flag("--json", options.top.json, "One JSON object a line each interval")->group("Output");
-    top->add_option("-n,--count", options.count, "Intervals to show without a screen (default: until the end)")->group("Output");
-    top->add_option("--rows", options.top.most_rows, "Rows of the plain table, 0 for all")->group("Output")->capture_default_str();
-    top->footer(std::string("Examples:\n"
-                            "  pyprof top --pid 123\n"
-                            "  pyprof top -- python3 app.py\n"
-                            "  pyprof top --pid 123 --batch -n 1\n"
-                            "  pyprof top --pid 123 --json -n 60 > minute.jsonl\n\n") +
-                kExitCodes);
-    return top;
 }
 
 CLI::App* add_dump(CLI::App& app, Options& options) {
@@ -193,40 +165,6 @@ Result<int> start_record(Options& options, const CLI::App& record, std::vector<s
     return run_record(settings);
 }
 
-Result<int> start_top(Options& options, const CLI::App& top, std::vector<std::string> command) {
-    TopSettings& settings = options.top;
-    if (command.empty()) command = top.remaining();
-    settings.command = std::move(command);
-    const bool has_pid = top.count("--pid") > 0;
-    if (has_pid == !settings.command.empty()) {
-        return fail(ExitCode::kUsage, has_pid ? "both --pid and a program to start" : "nothing to look at",
-                    "use `pyprof top --pid N` or `pyprof top -- python3 app.py`");
-    }
-    if (has_pid) {
-        const auto pid = checked_pid(options.top_pid);
-        if (!pid) return tl::unexpected(pid.error());
-        settings.pid = *pid;
-    }
-    const auto rate = parse_rate(options.top_rate);
-    if (!rate) return tl::unexpected(rate.error());
-    settings.rate_hz = *rate;
-    const auto interval = parse_duration(options.interval);
-    if (!interval) return tl::unexpected(interval.error());
-    settings.interval = std::chrono::duration_cast<std::chrono::milliseconds>(*interval);
-    if (settings.interval < std::chrono::milliseconds(50)) {
-        return fail(ExitCode::kUsage, "an interval below 50 ms", "use 100ms or more");
-    }
-    if (options.idle && options.gil) return fail(ExitCode::kUsage, "both --idle and --gil", "use one of them");
-    if (options.idle) settings.which = WhichThreads::kAll;
-    if (options.gil) settings.which = WhichThreads::kGilHolder;
-    if (top.count("--count") > 0) {
-        if (options.count == 0) return fail(ExitCode::kUsage, "a count of 0", "use 1 or more");
-        settings.count = options.count;
-        settings.batch = true;
-    }
-    return run_top(settings);
-}
-
 Result<int> start_dump(Options& options, const CLI::App& dump) {
     if (options.dump.replay.empty()) {
         if (dump.count("--pid") == 0) return fail(ExitCode::kUsage, "no process given", "use `pyprof dump --pid N`");
@@ -260,7 +198,7 @@ int run_app(int argc, char** argv) {
     app.footer(kExitCodes);
     Options options;
     CLI::App* record = add_record(app, options);
-    CLI::App* top = add_top(app, options);
+    CLI::App* top = add_top(app, options.top, options.top_flags, kExitCodes);
     CLI::App* dump = add_dump(app, options);
     CLI::App* doctor = add_doctor(app, options);
     CLI::App* watch = add_watch(app, options.watch, options.watch_flags);
@@ -284,7 +222,7 @@ int run_app(int argc, char** argv) {
         return usage_error(error.what(), "`pyprof --help` and `pyprof record --help` show the usage");
     }
     const Result<int> result = record->parsed() ? start_record(options, *record, std::move(command))
-                               : top->parsed()  ? start_top(options, *top, std::move(command))
+                               : top->parsed()  ? start_top(options.top, options.top_flags, *top, std::move(command))
                                : dump->parsed() ? start_dump(options, *dump)
                                : watch->parsed() ? start_watch(options.watch, options.watch_flags, *watch, std::move(command))
                                                 : start_doctor(options, *doctor);

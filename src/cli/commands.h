@@ -46,6 +46,8 @@ struct TopSettings {
     bool per_thread = false;
     bool with_lines = false;
     bool with_errors = false;
+    bool native = false;
+    AsyncMode async = AsyncMode::kOff;
     bool full_filenames = false;  // in what is saved
     bool nonblocking = false;
     bool batch = false;

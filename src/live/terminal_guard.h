@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts the terminal's mode and screen back when we die of a bug of our own (SIGSEGV, SIGABRT and the like): nothing
-// else can do it then. Uses nothing but what signal-safety(7) allows.
+// Puts the terminal's mode and screen back when we die of a bug of our own (SIGSEGV, SIGABRT and the like) or of a signal
+// that nobody waits for: nothing else can do it then. Uses nothing but what signal-safety(7) allows.
 #pragma once
 
 #include <termios.h>
@@ -22,8 +22,9 @@ public:
 
 private:
     termios mode_{};
-    static constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-    struct sigaction before_[5] {};
+    static constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS,
+                                     SIGQUIT, SIGALRM, SIGUSR2, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF};
+    struct sigaction before_[std::size(kFatal)] {};
 };
 
 // Leaves the other screen, shows the cursor, lets go of the mouse, plain style.

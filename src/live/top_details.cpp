@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::int32_t kAround = 5;  // lines of source before the first and behind the last that was sampled
 
-bool is_same(const TopFunction& a, const TopFunction& b) { return a.kind == b.kind && a.name == b.name && a.full_file == b.full_file; }
+bool is_same(const TopFunction& a, const TopFunction& b) { return a.kind == b.kind && a.name == b.name && a.full_file == b.full_file && a.module == b.module; }
 
 std::vector<TopDetails::Other> others_of(const TopTree& tree, const std::map<std::uint32_t, std::uint64_t>& samples) {
     std::vector<TopDetails::Other> others;
     for (const auto& [index, count] : samples) {
         const TopFunction& function = tree.functions[index];
-        others.push_back({function.name, function.file, count});
+        others.push_back({function.name, function.file.empty() ? function.module : function.file, count});
     }
     std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.samples != b.samples ? a.samples > b.samples : a.name < b.name; });
     return others;
@@ -67,19 +67,18 @@ std::map<std::int32_t, TopCount> lines_of(const TopTree& tree, const TopFunction
 
 }  // namespace
 
-TopDetails make_details(const ResolvedProfile& since_start, const TopFunction& function, const std::vector<std::string>& source,
+TopDetails make_details(const std::vector<TopSource>& since_start, const TopFunction& function, const std::vector<std::string>& source,
                         const std::string& note) {
     TopDetails details;
     details.name = function.name;
-    details.where = function.file;
+    details.where = function.file.empty() ? function.module : function.file;
     details.note = note;
-    const ResolvedProfile nothing;
-    const TopTree tree = make_top_tree(nothing, since_start, false);
+    const TopTree tree = make_top_tree({}, since_start, false);
     details.samples = tree.nodes.front().all.total;
     for (std::uint32_t i = 0; i < tree.functions.size(); ++i) {
         if (is_same(tree.functions[i], function)) add_neighbours(details, tree, i);
     }
-    const auto counts = lines_of(make_top_tree(nothing, since_start, true), function);
+    const auto counts = lines_of(make_top_tree({}, since_start, true), function);
     std::map<std::int32_t, TopCount> shown;
     for (const auto& [line, count] : counts) {
         if (line > 0) shown[line] = count;

@@ -13,7 +13,7 @@
 namespace pyprof {
 
 // `source`: the lines of its file, may be empty; `note` says why. Shows the part around the sampled lines.
-TopDetails make_details(const ResolvedProfile& since_start, const TopFunction& function, const std::vector<std::string>& source,
+TopDetails make_details(const std::vector<TopSource>& since_start, const TopFunction& function, const std::vector<std::string>& source,
                         const std::string& note);
 
 }  // namespace pyprof

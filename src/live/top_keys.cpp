@@ -135,6 +135,13 @@ TopAction choose(TopView& view, WhichThreads which) {
     return TopAction::kRecount;
 }
 
+// Waiting tasks are idle: they are among all threads.
+void set_async(TopView& view, AsyncMode mode) {
+    if (mode == AsyncMode::kAll) view.which = WhichThreads::kAll;
+    if (view.async == AsyncMode::kAll && mode != AsyncMode::kAll) view.which = WhichThreads::kRunning;
+    view.async = mode;
+}
+
 TopAction press_character(TopView& view, char32_t character, const std::vector<TopLine>& lines, int page) {
     const int selected = selected_line(lines, view);
     switch (character) {
@@ -166,7 +173,7 @@ TopAction press_character(TopView& view, char32_t character, const std::vector<T
             view.as_tree = !view.as_tree;
             view.sort = view.as_tree ? TopSort::kTotalShare : TopSort::kOwnShare;  // a caller's own time is next to none
             view.first_shown = 0;
-            break;
+            return TopAction::kRecount;
         case U'/':
             ask(view, TopView::Prompt::kSearch, "");
             break;
@@ -184,11 +191,13 @@ TopAction press_character(TopView& view, char32_t character, const std::vector<T
         case U'g':
             return choose(view, WhichThreads::kGilHolder);
         case U'v':
-            view.message = "native stacks are not in this view yet";
-            break;
+            view.with_native = !view.with_native;
+            if (view.with_native) set_async(view, AsyncMode::kOff);
+            return TopAction::kRecord;
         case U'a':
-            view.message = "asyncio tasks are not in this view yet";
-            break;
+            set_async(view, view.async == AsyncMode::kOff ? AsyncMode::kRunning : view.async == AsyncMode::kRunning ? AsyncMode::kAll : AsyncMode::kOff);
+            if (view.async != AsyncMode::kOff) view.with_native = false;  // the sampler joins tasks with Python frames alone
+            return TopAction::kRecord;
         case U'+':
         case U'=':
             change_refresh(view, true);
@@ -198,8 +207,7 @@ TopAction press_character(TopView& view, char32_t character, const std::vector<T
             break;
         case 0xb1:  // ±
         case U'%':
-            view.with_errors = !view.with_errors;
-            break;
+            return count_anew(view.with_errors);
         case U'w':
             ask(view, TopView::Prompt::kSave, "");
             break;

@@ -22,14 +22,14 @@ constexpr std::size_t kLongestName = 1000;  // a regular expression sees no more
 constexpr int kDeepest = 500;               // of the tree as shown
 
 std::string where_of(const TopFunction& function) {
-    if (function.file.empty()) return "";
+    if (function.file.empty()) return function.module;
     return function.line > 0 ? fmt::format("{}:{}", function.file, function.line) : function.file;
 }
 
 // The same function has the same id at every refresh, whatever its index is.
 std::uint64_t id_of(std::uint64_t above, const TopFunction& function, bool with_lines) {
     std::uint64_t id = mix(above + 1);
-    for (const char c : function.name + '\0' + function.full_file) id = (id ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+    for (const char c : function.name + '\0' + function.full_file + '\0' + function.module) id = (id ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
     if (with_lines) id ^= static_cast<std::uint64_t>(function.line);
     return mix(id) | 1;
 }
@@ -60,7 +60,7 @@ bool is_before(const TopLine& a, const TopLine& b, const TopView& view) {
 }
 
 TopLine line_of(const TopData& data, const TopView& view, std::uint32_t function, std::uint64_t above, const TopCount& now,
-                const TopCount& all) {
+                const TopCount& all, const TopErrors& errors) {
     const TopFunction& what = data.tree.functions[function];
     TopLine line;
     line.id = id_of(above, what, view.with_lines);
@@ -69,6 +69,7 @@ TopLine line_of(const TopData& data, const TopView& view, std::uint32_t function
     line.function = function;
     line.now = now;
     line.all = all;
+    line.errors = errors;
     return line;
 }
 
@@ -79,7 +80,7 @@ public:
         std::fill(fits_.begin(), fits_.end(), std::uint8_t{0});
         for (std::uint32_t i = static_cast<std::uint32_t>(fits_.size()); i-- > 1;) {
             const TopTree::Node& node = data.tree.nodes[i];
-            if (pattern_.fits(line_of(data, view, node.function, 0, node.now, node.all))) fits_[i] = 1;
+            if (pattern_.fits(line_of(data, view, node.function, 0, node.now, node.all, node.errors))) fits_[i] = 1;
             if (fits_[i] != 0) fits_[node.parent] = 1;
         }
     }
@@ -95,7 +96,7 @@ private:
         for (const std::uint32_t child : data_.tree.nodes[node].children) {
             const TopTree::Node& each = data_.tree.nodes[child];
             if (fits_[child] == 0 || each.all.total + each.now.total == 0) continue;
-            children.emplace_back(line_of(data_, view_, each.function, above, each.now, each.all), child);
+            children.emplace_back(line_of(data_, view_, each.function, above, each.now, each.all, each.errors), child);
         }
         std::sort(children.begin(), children.end(), [&](const auto& a, const auto& b) { return is_before(a.first, b.first, view_); });
         for (auto& [line, child] : children) {
@@ -125,12 +126,12 @@ std::vector<TopLine> table_lines(const TopData& data, const TopView& view) {
         std::uint64_t above = 0;
         if (row.thread != 0) {
             const TopTree::Node& thread = data.tree.nodes[row.thread];
-            TopLine head = line_of(data, view, thread.function, 0, thread.now, thread.all);
+            TopLine head = line_of(data, view, thread.function, 0, thread.now, thread.all, thread.errors);
             above = head.id;
             head.is_thread = true;
             if (by_thread.count(row.thread) == 0) threads.emplace_back(std::move(head), row.thread);
         }
-        TopLine line = line_of(data, view, row.function, above, row.now, row.all);
+        TopLine line = line_of(data, view, row.function, above, row.now, row.all, row.errors);
         line.depth = row.thread != 0 ? 1 : 0;
         std::vector<TopLine>& group = by_thread[row.thread];
         if (view.filter.empty() || pattern.fits(line)) group.push_back(std::move(line));

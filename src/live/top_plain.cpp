@@ -19,7 +19,6 @@ double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<dou
 
 std::string plain_table(const TopData& data, const TopView& view, const std::vector<TopLine>& lines, std::size_t most_rows) {
     const TopCount& now = data.tree.nodes.front().now;
-    const TopCount& all = data.tree.nodes.front().all;
     const TopFacts& f = data.facts;
     std::string text = fmt::format("{} {}  {:.1f} s, {:.1f}/s, {} refused, {} late of {}", f.pid, escape_control(f.command), seconds(f.elapsed),
                                    f.reached_hz, f.refused, f.late, f.ticks + f.late);
@@ -33,10 +32,9 @@ std::string plain_table(const TopData& data, const TopView& view, const std::vec
         text += fmt::format("{:>6} {:>6} {:>9} {:>9}  {:{}}{}\n", share(line.now.own, now.total), share(line.now.total, now.total),
                             time_text(line.all.own_time), time_text(line.all.total_time), "", 2 * line.depth, escape_control(line.name + where));
         if (!view.with_errors) continue;
-        text += fmt::format("{:>6} {:>6} {:>9} {:>9}    standard errors\n", fmt::format("±{:.1f}", error_of_share(line.now.own, now.total)),
-                            fmt::format("±{:.1f}", error_of_share(line.now.total, now.total)),
-                            "±" + time_text(error_of_time(line.all.own, all.total, all.total_time)),
-                            "±" + time_text(error_of_time(line.all.total, all.total, all.total_time)));
+        text += fmt::format("{:>6} {:>6} {:>9} {:>9}    standard errors\n", fmt::format("±{:.1f}", line.errors.own_percent),
+                            fmt::format("±{:.1f}", line.errors.total_percent), "±" + time_text(line.errors.own_time),
+                            "±" + time_text(line.errors.total_time));
     }
     return text + "\n";
 }
@@ -64,6 +62,9 @@ std::string json_line(const TopData& data, const TopView& view, const std::vecto
     count("pid", static_cast<std::uint64_t>(f.pid));
     text("python", f.python);
     text("threads", name_of(data.which));
+    json.Key("native");
+    json.Bool(view.with_native);
+    text("async", view.async == AsyncMode::kAll ? "all" : view.async == AsyncMode::kRunning ? "running" : "off");
     real("elapsed_s", seconds(f.elapsed));
     real("interval_s", seconds(f.interval));
     real("rate_hz", f.reached_hz);
@@ -94,8 +95,10 @@ std::string json_line(const TopData& data, const TopView& view, const std::vecto
         real("own_time_s", seconds(line.all.own_time));
         real("total_time_s", seconds(line.all.total_time));
         if (view.with_errors) {
-            real("own_time_error_s", seconds(error_of_time(line.all.own, all.total, all.total_time)));
-            real("total_time_error_s", seconds(error_of_time(line.all.total, all.total, all.total_time)));
+            real("own_percent_error", line.errors.own_percent);
+            real("total_percent_error", line.errors.total_percent);
+            real("own_time_error_s", seconds(line.errors.own_time));
+            real("total_time_error_s", seconds(line.errors.total_time));
         }
         json.EndObject();
     }

@@ -54,6 +54,8 @@ std::vector<Item> head_items(const TopData& data, const TopView& view) {
     items.push_back({fmt::format("pyprof top {}", f.pid), kBold});
     if (f.has_ended) items.push_back({"[ended]", {Colour::kRed, true, false, false}});
     if (view.is_paused) items.push_back({"[paused]", {Colour::kYellow, true, false, false}});
+    if (view.with_native) items.push_back({"[native]", {Colour::kCyan, true, false, false}});
+    if (view.async != AsyncMode::kOff) items.push_back({view.async == AsyncMode::kAll ? "[all tasks]" : "[tasks]", {Colour::kCyan, true, false, false}});
     items.push_back({fmt::format("{:.1f} s", seconds(f.elapsed)), {}});
     if (f.gil_share) items.push_back({fmt::format("GIL {:.0f} % of looks {}", *f.gil_share, spark(f.gil_history)), {}});
     if (f.processors_used) {
@@ -112,15 +114,14 @@ Columns columns_for(const TopView& view, int width) {
     return c;
 }
 
-std::string share_text(std::uint64_t n, std::uint64_t samples, bool with_error) {
+std::string share_text(std::uint64_t n, std::uint64_t samples, double error, bool with_error) {
     if (samples == 0) return "-";  // nothing was sampled: that is no zero
     if (!with_error) return fmt::format("{:.1f}", share_of(n, samples));
-    return fmt::format("{:.1f}±{:.1f}", share_of(n, samples), error_of_share(n, samples));
+    return fmt::format("{:.1f}±{:.1f}", share_of(n, samples), error);
 }
 
-std::string time_with_error(std::uint64_t n, std::chrono::nanoseconds time, const TopCount& base, bool with_error) {
-    if (!with_error) return time_text(time);
-    return fmt::format("{}±{}", time_text(time), time_text(error_of_time(n, base.total, base.total_time)));
+std::string time_with_error(std::chrono::nanoseconds time, std::chrono::nanoseconds error, bool with_error) {
+    return with_error ? fmt::format("{}±{}", time_text(time), time_text(error)) : time_text(time);
 }
 
 Style heat(std::uint64_t n, std::uint64_t samples) {
@@ -149,7 +150,7 @@ void draw_titles(Grid& grid, int row, const Columns& c, const TopView& view) {
 
 void draw_line(Grid& grid, int row, const Columns& c, const TopLine& line, const TopData& data, const TopView& view, bool is_found) {
     const TopCount& now = data.tree.nodes.front().now;
-    const TopCount& all = data.tree.nodes.front().all;
+    const TopErrors& errors = line.errors;
     int end = 0;
     const auto number = [&](int width, const std::string& text, Style style) {
         end += width;
@@ -157,10 +158,10 @@ void draw_line(Grid& grid, int row, const Columns& c, const TopLine& line, const
     };
     // A thread's heading has no time of its own.
     const auto own = [&](const std::string& text) { return line.is_thread ? std::string() : text; };
-    number(c.share_width, own(share_text(line.now.own, now.total, c.with_errors)), heat(line.now.own, now.total));
-    number(c.share_width, share_text(line.now.total, now.total, c.with_errors), heat(line.now.total, now.total));
-    if (c.own_time) number(c.time_width, own(time_with_error(line.all.own, line.all.own_time, all, c.with_errors)), {});
-    if (c.total_time) number(c.time_width, time_with_error(line.all.total, line.all.total_time, all, c.with_errors), {});
+    number(c.share_width, own(share_text(line.now.own, now.total, errors.own_percent, c.with_errors)), heat(line.now.own, now.total));
+    number(c.share_width, share_text(line.now.total, now.total, errors.total_percent, c.with_errors), heat(line.now.total, now.total));
+    if (c.own_time) number(c.time_width, own(time_with_error(line.all.own_time, errors.own_time, c.with_errors)), {});
+    if (c.total_time) number(c.time_width, time_with_error(line.all.total_time, errors.total_time, c.with_errors), {});
     const int indent = std::min(std::min(line.depth * kIndent, kDeepestIndent), std::max((c.where - c.name) / 2, 0));
     const char* mark = !view.as_tree ? "" : !line.has_children ? "  " : line.is_open ? "▾ " : "▸ ";
     const Style style = is_found ? kFound : line.is_thread ? kBold : Style{};
@@ -251,18 +252,27 @@ void draw_others(Grid& grid, int& row, int end, const char* title, const std::ve
     }
 }
 
+constexpr int kFirstSource = 3;
+
+// What callers and callees leave: a title and one name each have their place on all but the smallest screens.
+int source_rows(const TopDetails& details, int rows) {
+    const int end = rows - 1;
+    const int wanted = static_cast<int>(details.callers.size() + details.callees.size()) + 4;
+    const int others = std::max(std::min(wanted, (end - 2) / 2), std::min(4, end - 4));
+    return std::max(end - others - kFirstSource, 0);
+}
+
 void draw_details(Grid& grid, const TopDetails& details, int scroll) {
     grid.put(0, 0, fmt::format("{}  {}", details.name, details.where), kBold);
     grid.put(1, 0, fmt::format("own {:.1f} %, total {:.1f} % of {} samples since the start", share_of(details.count.own, details.samples),
                                share_of(details.count.total, details.samples), details.samples));
     const int end = grid.rows() - 1;
-    const int wanted = static_cast<int>(details.callers.size() + details.callees.size()) + 4;
-    const int others = std::max(std::min(wanted, (end - 2) / 2), std::min(4, end - 4));  // a title and one name each
-    const int source_end = end - others;
+    const int source_end = kFirstSource + source_rows(details, grid.rows());
+    const int others = end - source_end;
     grid.fill(2, 0, grid.columns(), " ", kHead);
     grid.put(2, 0, "   %own %total  line", kHead);
     if (!details.note.empty()) grid.put(2, 22, details.note, kHead);
-    int row = 3;
+    int row = kFirstSource;
     for (std::size_t i = static_cast<std::size_t>(scroll); i < details.lines.size() && row < source_end; ++i, ++row) {
         const TopDetails::Line& line = details.lines[i];
         if (line.count.total > 0) {
@@ -290,8 +300,10 @@ std::string time_text(std::chrono::nanoseconds time) {
 std::string base_text(const TopData& data) {
     const TopCount& now = data.tree.nodes.front().now;
     const TopCount& all = data.tree.nodes.front().all;
-    return fmt::format("% of {} samples of {} threads in {:.1f} s; times of {} thread time", now.total, name_of(data.which),
-                       seconds(data.facts.interval), time_text(all.total_time));
+    const bool with_tasks = data.facts.has_waiting_tasks && data.which == WhichThreads::kAll;
+    return fmt::format("% of {} samples of {} threads{} in {:.1f} s; times of {} thread time{}", now.total, name_of(data.which),
+                       with_tasks ? " and waiting tasks" : "", seconds(data.facts.interval), time_text(all.total_time),
+                       with_tasks ? " and task-seconds" : "");
 }
 
 TopLayout top_layout(int rows) {
@@ -302,8 +314,19 @@ TopLayout top_layout(int rows) {
     return layout;
 }
 
+int first_detail(const TopDetails& details, int rows) {
+    const auto& lines = details.lines;
+    const auto hottest = std::max_element(lines.begin(), lines.end(), [](const TopDetails::Line& a, const TopDetails::Line& b) {
+        return std::pair(a.count.own, a.count.total) < std::pair(b.count.own, b.count.total);
+    });
+    const int page = source_rows(details, rows);
+    return std::clamp(static_cast<int>(hottest - lines.begin()) - page / 2, 0, std::max(static_cast<int>(lines.size()) - page, 0));
+}
+
 void keep_in_view(TopView& view, const std::vector<TopLine>& lines, int page) {
     const int count = static_cast<int>(lines.size());
+    const std::size_t above = view.details && !view.shows_help ? view.details->lines.size() : kHelp.size();
+    view.details_scroll = std::clamp(view.details_scroll, 0, std::max(static_cast<int>(above) - 1, 0));
     if (view.selected != 0) {
         const int selected = std::max(selected_line(lines, view), 0);
         view.first_shown = std::clamp(view.first_shown, std::max(selected - page + 1, 0), selected);

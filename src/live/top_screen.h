@@ -21,6 +21,9 @@ TopLayout top_layout(int rows);
 // Moves what is shown so that the selected line is in it.
 void keep_in_view(TopView& view, const std::vector<TopLine>& lines, int page);
 
+// The line of the source at which details begin, so that the hottest one is on a screen of so many rows.
+int first_detail(const TopDetails& details, int rows);
+
 Grid draw_top(const TopData& data, const TopView& view, const std::vector<TopLine>& lines, int rows, int columns);
 
 // Shared with the plain table: "% of 98 samples of running threads in the last 1.0 s; ..."

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "live/top_tree.h"
 
+#include "live/top_errors.h"
 #include "profile/hash.h"
 
 #include <tsl/robin_map.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -29,7 +28,8 @@ class Maker {
 public:
     explicit Maker(bool with_lines) : with_lines_(with_lines) { tree_.nodes.emplace_back(); }
 
-    void add_profile(const ResolvedProfile& profile, TopCount TopTree::Node::*count) {
+    // Returns the node of the tree for each of the profile's.
+    std::vector<std::uint32_t> add_profile(const ResolvedProfile& profile, TopCount TopTree::Node::*count) {
         tree_.per_thread = profile.facts.with_threads;
         std::vector<std::uint32_t> functions;
         for (const ResolvedProfile::Frame& frame : profile.frames) functions.push_back(function_of(frame));
@@ -40,16 +40,19 @@ public:
         }
         std::vector<std::uint64_t> of_node(profile.nodes.size(), 0);
         for (const ResolvedProfile::Weight& weight : profile.weights) {
+            if (is_empty(nodes[weight.node])) continue;
             TopCount& leaf = tree_.nodes[nodes[weight.node]].*count;
             leaf.own += weight.samples;
             leaf.own_time += weight.time;
             of_node[weight.node] += weight.samples;
         }
-        sum_up(count);
         note_lines(profile, functions, of_node);
+        return nodes;
     }
 
     TopTree take() {
+        sum_up(&TopTree::Node::now);
+        sum_up(&TopTree::Node::all);
         for (std::size_t i = 0; i < tree_.functions.size() && !with_lines_; ++i) {
             std::uint64_t most = 0;
             for (const auto& [line, samples] : lines_[i]) {
@@ -62,13 +65,16 @@ public:
         return std::move(tree_);
     }
 
+    // Threads that have native frames only, where these are not shown.
+    [[nodiscard]] bool is_empty(std::uint32_t node) const { return node == 0 || (tree_.per_thread && tree_.nodes[node].parent == 0); }
+
 private:
     std::uint32_t function_of(const ResolvedProfile::Frame& frame) {
         const std::int32_t line = with_lines_ ? frame.line : 0;
-        const auto [entry, is_new] = known_.try_emplace({frame.kind, frame.name, frame.full_file, line},
+        const auto [entry, is_new] = known_.try_emplace({frame.kind, frame.name, frame.full_file, frame.module, line},
                                                         static_cast<std::uint32_t>(tree_.functions.size()));
         if (is_new) {
-            tree_.functions.push_back({frame.kind, frame.name, frame.file, frame.full_file, line});
+            tree_.functions.push_back({frame.kind, frame.name, frame.file, frame.full_file, frame.module, line});
             lines_.emplace_back();
         }
         return entry->second;
@@ -79,7 +85,7 @@ private:
             children_.try_emplace(pair(parent, function), static_cast<std::uint32_t>(tree_.nodes.size()));
         if (is_new) {
             tree_.nodes[parent].children.push_back(entry->second);
-            tree_.nodes.push_back({parent, function, {}, {}, {}});
+            tree_.nodes.push_back({parent, function, {}, {}, {}, {}});
         }
         return entry->second;
     }
@@ -105,7 +111,7 @@ private:
         }
     }
 
-    using Key = std::tuple<FrameKind, std::string, std::string, std::int32_t>;
+    using Key = std::tuple<FrameKind, std::string, std::string, std::string, std::int32_t>;
     bool with_lines_;
     TopTree tree_;
     std::map<Key, std::uint32_t> known_;
@@ -115,19 +121,36 @@ private:
 
 }  // namespace
 
-TopTree make_top_tree(const ResolvedProfile& last_interval, const ResolvedProfile& since_start, bool with_lines) {
+TopTree make_top_tree(const std::vector<TopSource>& last_interval, const std::vector<TopSource>& since_start, bool with_lines, TopErrorsOf errors) {
     Maker maker(with_lines);
-    maker.add_profile(since_start, &TopTree::Node::all);
-    maker.add_profile(last_interval, &TopTree::Node::now);
-    return maker.take();
+    std::vector<std::vector<std::uint32_t>> nodes;
+    for (const TopSource& source : since_start) nodes.push_back(maker.add_profile(source.profile, &TopTree::Node::all));
+    for (const TopSource& source : last_interval) nodes.push_back(maker.add_profile(source.profile, &TopTree::Node::now));
+    TopTree tree = maker.take();
+    if (errors == TopErrorsOf::kNothing) return tree;
+    std::vector<SeriesOfTree> series;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const bool is_last = i >= since_start.size();
+        const TopSource& source = is_last ? last_interval[i - since_start.size()] : since_start[i];
+        if (source.series == nullptr) continue;
+        SeriesOfTree& one = series.emplace_back(SeriesOfTree{*source.series, {}, is_last});
+        for (const std::uint32_t node : source.node_of_key) one.node_of_key.push_back(nodes[i][node]);
+    }
+    add_errors(tree, series, errors);
+    return tree;
 }
 
-std::vector<TopRow> make_top_rows(const TopTree& tree) {
+std::vector<std::uint32_t> threads_of(const TopTree& tree) {
     std::vector<std::uint32_t> thread_of(tree.nodes.size(), 0);
     for (std::uint32_t i = 1; i < tree.nodes.size() && tree.per_thread; ++i) {
         const std::uint32_t parent = tree.nodes[i].parent;
         thread_of[i] = parent == 0 ? i : thread_of[parent];
     }
+    return thread_of;
+}
+
+std::vector<TopRow> make_top_rows(const TopTree& tree) {
+    const std::vector<std::uint32_t> thread_of = threads_of(tree);
     std::map<std::pair<std::uint32_t, std::uint32_t>, TopRow> rows;
     const auto row_of = [&](std::uint32_t node) -> TopRow& {
         const std::uint32_t function = tree.nodes[node].function;
@@ -153,22 +176,12 @@ std::vector<TopRow> make_top_rows(const TopTree& tree) {
         });
     std::vector<TopRow> result;
     for (const auto& [key, row] : rows) result.push_back(row);
+    for (std::size_t i = 0; i < std::min(result.size(), tree.row_errors.size()); ++i) result[i].errors = tree.row_errors[i];
     return result;
 }
 
 double share_of(std::uint64_t n, std::uint64_t samples) {
     return samples == 0 ? 0 : 100.0 * static_cast<double>(n) / static_cast<double>(samples);
-}
-
-// The number of samples that hit is binomial: its deviation is sqrt(N p (1 - p)), with p = n/N.
-double error_of_share(std::uint64_t n, std::uint64_t samples) {
-    if (samples == 0) return 0;
-    const double share = std::min(static_cast<double>(n) / static_cast<double>(samples), 1.0);
-    return 100.0 * std::sqrt(share * (1 - share) / static_cast<double>(samples));
-}
-
-nanoseconds error_of_time(std::uint64_t n, std::uint64_t samples, nanoseconds time) {
-    return nanoseconds(static_cast<std::int64_t>(error_of_share(n, samples) / 100 * static_cast<double>(time.count())));
 }
 
 }  // namespace pyprof

@@ -38,6 +38,7 @@ struct TopFacts {
     std::optional<std::uint64_t> resident_bytes;
     std::vector<double> cpu_history;  // of all processors, 0 to 1, the newest last
     std::vector<double> gil_history;
+    bool has_waiting_tasks = false;  // among the samples of all threads
     bool has_ended = false;
 };
 
@@ -79,6 +80,8 @@ struct TopView {
     bool per_thread = false;
     bool as_tree = false;
     bool with_errors = false;
+    bool with_native = false;
+    AsyncMode async = AsyncMode::kOff;
     bool is_paused = false;
     bool shows_help = false;
     WhichThreads which = WhichThreads::kRunning;
@@ -109,6 +112,7 @@ struct TopLine {
     std::uint32_t function = 0;
     TopCount now;
     TopCount all;
+    TopErrors errors;  // where the view has them
 };
 // Sorted, filtered, open as far as the person opened them.
 std::vector<TopLine> make_top_lines(const TopData& data, const TopView& view);
@@ -136,6 +140,7 @@ enum class TopAction : std::uint8_t {
     kRedraw,
     kQuit,
     kSuspend,
+    kRecord,   // what is recorded has changed: native frames, tasks
     kRecount,  // which samples, or how they are put together, has changed
     kReset,
     kDetails,  // of the selected function

@@ -19,22 +19,6 @@ using std::chrono::nanoseconds;
 
 constexpr std::uint32_t kNoFunction = 0xFFFFFFFF;
 
-// What Jeffreys' prior adds to the variance of a count, in samples: a count of few is not as sure as it looks.
-constexpr double kPrior = 0.5;
-
-RunFigures since(RunFigures now, const RunFigures& before) {
-    using Count = std::uint64_t RunFigures::*;
-    for (const Count count : {&RunFigures::ticks, &RunFigures::samples, &RunFigures::reused, &RunFigures::truncated, &RunFigures::inferred,
-                              &RunFigures::refused, &RunFigures::late, &RunFigures::errors, &RunFigures::lost, &RunFigures::stops,
-                              &RunFigures::remote_reads, &RunFigures::remote_bytes, &RunFigures::busiest_thread_samples}) {
-        now.*count -= std::min(now.*count, before.*count);
-    }
-    now.elapsed -= before.elapsed;
-    now.stopped -= before.stopped;
-    now.profiler_cpu -= before.profiler_cpu;
-    return now;
-}
-
 struct Sum {
     std::uint64_t samples = 0;
     nanoseconds time{0};
@@ -69,7 +53,7 @@ struct WatchSession::Part {
 
     std::shared_ptr<StackTable> stacks;
     Profile profile;
-    WatchSeries series;
+    SampleSeries series;
     struct Seen {
         nanoseconds first{0};
         nanoseconds last{0};
@@ -121,7 +105,7 @@ void WatchSession::take(const SampleRecord& record, const std::vector<ProfiledTh
     if (record.when < part.cut) return;
     while (part.profile.threads().size() <= record.thread) part.profile.add_thread(threads.at(part.profile.threads().size()));
     part.profile.add(record.thread, record.stack, record.samples, record.weight, record.when);
-    part.series.add(record);
+    part.series.add(record, raw(record.stack));
     const nanoseconds first = std::max(record.when - record.weight, nanoseconds{0});
     const auto [entry, is_new] = part.seen.try_emplace(raw(record.stack), Part::Seen{first, record.when});
     if (is_new) return;
@@ -137,7 +121,7 @@ void WatchSession::update(const std::vector<ProfiledThread>& threads, const RunF
         if (part.profile.threads()[i].name != threads[i].name) part.profile.name_thread(static_cast<ThreadIndex>(i), threads[i].name);
     }
     part.latest = figures;
-    part.profile.figures = since(figures, part.before);
+    part.profile.figures = difference(figures, part.before);
 }
 
 void WatchSession::reset(nanoseconds when) {
@@ -274,15 +258,15 @@ void WatchSession::add_errors(Part& part, Tally& tally) {
         std::sort(of.begin(), of.end());
         of.erase(std::unique(of.begin(), of.end()), of.end());
     }
-    const auto found = part.series.variances(
-        [&](StackId stack) -> std::span<const std::uint32_t> { return rows_of.at(raw(stack)); }, 2 * rows.size());
+    const auto found = part.series.spreads(
+        [&](std::uint32_t stack) -> std::span<const std::uint32_t> { return rows_of.at(stack); }, 2 * rows.size());
     const double square = part.series.square_weight();
     for (std::size_t i = 0; i < rows.size(); ++i) {
         for (Sum* sum : {&rows[i]->own, &rows[i]->total}) {
-            const double variance = found[2 * i + (sum == &rows[i]->own ? 0 : 1)];
+            const double variance = found[2 * i + (sum == &rows[i]->own ? 0 : 1)].variance;
             // A function that ran only in blocks that were left out: as if its samples were independent.
             sum->variance += variance == 0 && part.series.is_thinned() ? static_cast<double>(sum->samples) * square : variance;
-            sum->prior = std::max(sum->prior, kPrior * square);
+            sum->prior = std::max(sum->prior, SampleSeries::kPrior * square);
         }
     }
 }

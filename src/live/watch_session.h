@@ -6,7 +6,7 @@
 #pragma once
 
 #include "live/watch_name.h"
-#include "live/watch_series.h"
+#include "live/sample_series.h"
 #include "sample/epoch.h"
 
 #include <pyprof/profile.h>

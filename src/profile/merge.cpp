@@ -16,6 +16,17 @@ FrameKey key_of(const ResolvedProfile::Frame& frame) {
     return {frame.kind, frame.name, frame.file, frame.full_file, frame.line, frame.module};
 }
 
+using Count = std::uint64_t RunFigures::*;
+constexpr Count kCounts[] = {&RunFigures::ticks,          &RunFigures::samples,         &RunFigures::reused,
+                             &RunFigures::truncated,      &RunFigures::inferred,        &RunFigures::refused,
+                             &RunFigures::unknown,        &RunFigures::late,            &RunFigures::errors,
+                             &RunFigures::lost,           &RunFigures::stops,           &RunFigures::native,
+                             &RunFigures::native_cut,     &RunFigures::native_unplaced, &RunFigures::native_none,
+                             &RunFigures::remote_reads,   &RunFigures::remote_bytes,    &RunFigures::busiest_thread_samples,
+                             &RunFigures::thread_looks,   &RunFigures::running_looks,   &RunFigures::gil_ticks,
+                             &RunFigures::task_looks,     &RunFigures::task_samples,    &RunFigures::tasks_torn,
+                             &RunFigures::tasks_unlinked, &RunFigures::tasks_inferred};
+
 // The index in `into` of each frame of `from`.
 std::vector<std::uint32_t> add_frames(ResolvedProfile& into, const ResolvedProfile& from) {
     std::map<FrameKey, std::uint32_t> known;
@@ -50,25 +61,21 @@ std::vector<std::uint32_t> add_nodes(ResolvedProfile& into, const ResolvedProfil
 }  // namespace
 
 void add_figures(RunFigures& into, const RunFigures& from) {
-    into.task_looks += from.task_looks;
+    for (const Count count : kCounts) into.*count += from.*count;
     into.most_tasks = std::max(into.most_tasks, from.most_tasks);
-    into.task_samples += from.task_samples;
-    into.tasks_torn += from.tasks_torn;
-    into.tasks_unlinked += from.tasks_unlinked;
-    into.tasks_inferred += from.tasks_inferred;
-    using Count = std::uint64_t RunFigures::*;
-    for (const Count count : {&RunFigures::ticks, &RunFigures::samples, &RunFigures::reused, &RunFigures::truncated,
-                              &RunFigures::inferred, &RunFigures::refused, &RunFigures::unknown, &RunFigures::late, &RunFigures::errors,
-                              &RunFigures::lost, &RunFigures::stops, &RunFigures::native, &RunFigures::native_cut,
-                              &RunFigures::native_unplaced, &RunFigures::native_none, &RunFigures::remote_reads,
-                              &RunFigures::remote_bytes, &RunFigures::busiest_thread_samples, &RunFigures::thread_looks,
-                              &RunFigures::running_looks, &RunFigures::gil_ticks}) {
-        into.*count += from.*count;
-    }
     into.elapsed += from.elapsed;
     into.stopped += from.stopped;
     into.longest_stop = std::max(into.longest_stop, from.longest_stop);
     into.profiler_cpu = std::max(into.profiler_cpu, from.profiler_cpu);  // of the whole of pyprof each time
+}
+
+RunFigures difference(const RunFigures& later, const RunFigures& earlier) {
+    RunFigures result = later;
+    for (const Count count : kCounts) result.*count -= std::min(later.*count, earlier.*count);
+    result.elapsed -= earlier.elapsed;
+    result.stopped -= earlier.stopped;
+    result.profiler_cpu -= earlier.profiler_cpu;
+    return result;
 }
 
 void merge(ResolvedProfile& into, const ResolvedProfile& from, std::chrono::nanoseconds later) {

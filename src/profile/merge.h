@@ -16,5 +16,7 @@ void merge(ResolvedProfile& into, const ResolvedProfile& from, std::chrono::nano
 
 // The figures of two recordings as those of one.
 void add_figures(RunFigures& into, const RunFigures& from);
+// What was counted between two readings of one recording; what is a maximum stays that of the later.
+RunFigures difference(const RunFigures& later, const RunFigures& earlier);
 
 }  // namespace pyprof

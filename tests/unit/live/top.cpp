@@ -2,6 +2,7 @@
 //
 // What `pyprof top` counts, shows and does at a key, over small profiles whose numbers can be told by hand.
 #include "live/process_usage.h"
+#include "live/text_width.h"
 #include "live/top_details.h"
 #include "live/top_model.h"
 #include "live/top_plain.h"
@@ -13,6 +14,8 @@
 #include <fmt/format.h>
 #include <rapidjson/document.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -25,9 +28,10 @@ namespace {
 
 // A recording as the sampler writes it: stacks by name, root first; 10 ms a sample.
 struct Recording {
-    Recording() : stacks(std::make_shared<StackTable>()), source(stacks), model(source, stacks) {
+    Recording() : stacks(std::make_shared<StackTable>()), source(stacks) {
         source.add_thread({100, "MainThread", true});
         source.add_thread({101, "worker", false});
+        model.begin(source, stacks, nullptr, 0s);
     }
 
     void add(const std::vector<std::pair<std::string, int>>& frames, std::uint32_t samples, SampleMarks marks = {true, true},
@@ -42,13 +46,17 @@ struct Recording {
             stack = stacks->intern_child(stack, frame, path);
         }
         stacks->prove(path);
-        model.add({stack, thread, samples, samples * 10ms, now += samples * 10ms, 0, marks});
+        tick += samples;
+        model.add({stack, thread, samples, samples * 10ms, now += samples * 10ms, tick - 1, marks});
+        for (std::uint32_t i = 0; i < samples && marks.is_running; ++i) looks.push_back(frames);
     }
 
-    TopData data(WhichThreads which = WhichThreads::kRunning, bool per_thread = false, bool with_lines = false) const {
+    TopData data(WhichThreads which = WhichThreads::kRunning, bool per_thread = false, bool with_lines = false,
+                 TopErrorsOf errors = TopErrorsOf::kNothing) const {
         TopData result;
         result.which = which;
-        result.tree = make_top_tree(model.last_interval(which, per_thread), model.since_start(which, per_thread), with_lines);
+        const TopModel::Choice choice{which, per_thread, false};
+        result.tree = make_top_tree(model.last_interval(choice), model.since_start(choice), with_lines, errors);
         return result;
     }
 
@@ -57,6 +65,8 @@ struct Recording {
     TopModel model;
     std::map<std::string, std::uint32_t> codes;
     std::chrono::nanoseconds now{0};
+    std::uint64_t tick = 0;
+    std::vector<std::vector<std::pair<std::string, int>>> looks;  // of running threads, one a look
 };
 
 // 100 samples of running threads, 50 of a sleeper.
@@ -141,7 +151,7 @@ TEST_CASE("top: a sample counts in the interval and since the start, a recursion
     CHECK(lines["fib"].now.own == 10);
     CHECK(lines["work"].now.total == 0);
     CHECK(lines["work"].all.total == 20);
-    r.model.reset();
+    r.model.reset(1s);
     CHECK(make_top_lines(r.data(), {}).empty());
 }
 
@@ -165,16 +175,190 @@ TEST_CASE("top: nothing exceeds its base, whichever threads are chosen") {
         }
     }
     CHECK(r.model.total_samples(WhichThreads::kAll) == 150);
-    CHECK(r.model.since_start(WhichThreads::kGilHolder, false).total_samples == 80);
+    CHECK(r.model.whole({WhichThreads::kGilHolder}).total_samples == 80);
 }
 
-TEST_CASE("top: the error of a share is that of a binomial count") {
-    CHECK(error_of_share(50, 100) == Approx(5.0));
-    CHECK(error_of_share(10, 100) == Approx(3.0));
-    CHECK(error_of_share(100, 100) == 0);
-    CHECK(error_of_share(0, 0) == 0);
-    CHECK(error_of_time(50, 100, 1s) == 50ms);
+namespace {
+
+// By the rule of docs/watch.md, in the plainest way: from what each look saw, in samples.
+double error_by_hand(const Recording& r, const std::string& function, bool own) {
+    std::vector<int> seen;
+    for (const auto& frames : r.looks) {
+        const bool is_in = std::any_of(frames.begin(), frames.end(), [&](const auto& frame) { return frame.first == function; });
+        seen.push_back(own ? frames.back().first == function : is_in);
+    }
+    double squares = 0;
+    for (std::size_t i = 1; i < seen.size(); ++i) squares += (seen[i] - seen[i - 1]) * (seen[i] - seen[i - 1]);
+    const double looks = static_cast<double>(seen.size());
+    return std::sqrt(0.5 * squares * looks / (looks - 1) + 0.5);
+}
+
+}  // namespace
+
+TEST_CASE("top: errors follow the rule of watch") {
+    Recording r;
+    for (int i = 0; i < 50; ++i) {
+        r.add({{"main", 3}, {"fast", 1}}, 1);
+        r.add({{"main", 3}, {"slow", 1}, {"fast", 1}, {"slow", 2}}, i % 3 == 0 ? 3 : 1);
+        if (i % 7 == 0) r.add({{"main", 3}}, 4);
+    }
+    r.model.end_interval();
+    const double base = static_cast<double>(r.looks.size());
+    TopView view;
+    for (const bool as_tree : {false, true}) {
+        view.as_tree = as_tree;
+        auto lines = by_name(r.data(WhichThreads::kRunning, false, false, as_tree ? TopErrorsOf::kNodes : TopErrorsOf::kRows), view);
+        for (const char* name : {"main", "fast", "slow"}) {
+            if (as_tree && std::string(name) != "main") continue;  // others stand in several places of the tree
+            const TopErrors& errors = lines.at(name).errors;
+            INFO(name);
+            CHECK(errors.own_percent == Approx(100 * error_by_hand(r, name, true) / base));
+            CHECK(errors.total_percent == Approx(100 * error_by_hand(r, name, false) / base));
+            CHECK(errors.own_time.count() == Approx(1e7 * error_by_hand(r, name, true)).epsilon(1e-6));
+            CHECK(errors.total_time.count() == Approx(1e7 * error_by_hand(r, name, false)).epsilon(1e-6));
+        }
+    }
     CHECK(share_of(1, 0) == 0);
+}
+
+TEST_CASE("top: the share of all that ran is as sure as one sample, however often nothing ran") {
+    Recording r;
+    for (int i = 0; i < 30; ++i) {
+        r.add({{"main", 3}}, 1);
+        r.tick += 3;  // nothing runs
+    }
+    r.model.end_interval();
+    const TopErrors errors = by_name(r.data(WhichThreads::kRunning, false, false, TopErrorsOf::kRows)).at("main").errors;
+    CHECK(errors.total_percent == Approx(100 * std::sqrt(0.5) / 30));
+    CHECK(errors.total_time > 50ms);  // how long it ran is not as sure
+}
+
+TEST_CASE("top: waiting tasks of one look are a crowd, not a run") {
+    SampleSeries crowd;
+    SampleSeries apart;
+    for (std::uint64_t tick = 0; tick < 100; tick += 2) {
+        SampleRecord record{StackId{1}, 0, 5, 50ms, 0ns, tick, {}, true};
+        crowd.add(record, 1);
+        record.samples = 1;
+        record.weight = 10ms;
+        for (int i = 0; i < 5; ++i) apart.add(record, 1);
+    }
+    const std::uint32_t row = 0;
+    const auto rows = [&](std::uint32_t) { return std::span<const std::uint32_t>(&row, 1); };
+    CHECK(crowd.spreads(rows, 1)[0].variance == Approx(apart.spreads(rows, 1)[0].variance));
+    CHECK(crowd.ticks() == 99);
+}
+
+TEST_CASE("top: a recording that follows another adds to what was counted") {
+    Example r;
+    r.model.end_interval();
+    const auto before = by_name(r.data());
+    r.model.end();
+    // The same threads, with stacks of other numbers.
+    const auto stacks = std::make_shared<StackTable>();
+    Profile source(stacks);
+    source.add_thread({101, "worker", false});
+    const FrameId other = stacks->intern_frame({FrameKind::kPython, stacks->intern_string("other"), stacks->intern_string("/srv/app.py"), 7});
+    const FrameId fib = stacks->intern_frame({FrameKind::kPython, stacks->intern_string("fib"), stacks->intern_string("/srv/app.py"), 10});
+    const PathId path = stacks->intern_path(kRootPath, 0);
+    stacks->prove(path);
+    r.model.begin(source, stacks, nullptr, 20s);
+    r.model.add({stacks->intern_child(kRootStack, other, path), 0, 3, 30ms, 30ms, 2, {true, true}});
+    r.model.add({stacks->intern_child(kRootStack, fib, path), 0, 2, 20ms, 50ms, 4, {true, true}});
+    r.model.end_interval();
+    auto lines = by_name(r.data());
+    CHECK(lines["fib"].all.own == before.at("fib").all.own + 2);
+    CHECK(lines["fib"].now.own == 2);
+    CHECK(lines["work"].all.own == 20);
+    CHECK(lines["work"].now.own == 0);
+    CHECK(r.data().tree.nodes.front().all.total == 105);
+    CHECK(r.data().tree.nodes.front().now.total == 5);
+
+    const ResolvedProfile whole = r.model.whole({}, false, true);
+    CHECK(whole.total_samples == 105);
+    CHECK(whole.threads.size() == 2);
+    std::uint64_t of_weights = 0;
+    std::uint64_t of_spans = 0;
+    for (const auto& weight : whole.weights) of_weights += weight.samples;
+    for (const auto& span : whole.spans) of_spans += span.samples;
+    CHECK(of_weights == 105);
+    CHECK(of_spans == 105);
+    REQUIRE_FALSE(whole.spans.empty());
+    CHECK(whole.spans.front().begin == 0s);
+    CHECK(whole.spans.back().begin == 20s + 30ms);  // where the second recording began
+    CHECK(r.model.whole({}).spans.empty());
+
+    r.model.reset(21s);
+    CHECK(make_top_lines(r.data(), {}).empty());
+    CHECK(r.model.whole({}, false, true).total_samples == 0);
+}
+
+namespace {
+
+struct OneNativeName final : NativeNames {
+    void name_run(std::span<const std::uint32_t> run, RunPlace, std::vector<ResolvedProfile::Frame>& frames) override {
+        for (std::size_t i = 0; i < run.size(); ++i) frames.push_back({FrameKind::kNative, "memcpy", "", "", 0, "libc.so.6"});
+    }
+};
+
+}  // namespace
+
+TEST_CASE("top: native frames are shown where they are wanted, and their threads counted only then") {
+    const auto stacks = std::make_shared<StackTable>();
+    Profile source(stacks);
+    source.add_thread({100, "MainThread", true});
+    source.add_thread({102, "pool", false});
+    TopModel model;
+    model.begin(source, stacks, std::make_shared<OneNativeName>(), 0s);
+    const FrameId main = stacks->intern_frame({FrameKind::kPython, stacks->intern_string("main"), stacks->intern_string("/srv/app.py"), 7});
+    const FrameId native = stacks->intern_frame({FrameKind::kNative, kNoString, kNoString, 1});
+    const PathId path = stacks->intern_path(kRootPath, 0);
+    stacks->prove(path);
+    const StackId below = stacks->intern_child(kRootStack, main, path);
+    model.add({stacks->intern_child(below, native, path), 0, 6, 60ms, 60ms, 5, {true, true}});
+    model.add({stacks->intern_child(kRootStack, native, kRootPath), 1, 4, 40ms, 40ms, 3, {true, false}});
+    model.end_interval();
+    for (const bool per_thread : {false, true}) {
+        for (const bool with_native : {false, true}) {
+            const TopModel::Choice choice{WhichThreads::kRunning, per_thread, with_native};
+            TopData data;
+            data.tree = make_top_tree(model.last_interval(choice), model.since_start(choice), false, TopErrorsOf::kRows);
+            CHECK(data.tree.nodes.front().now.total == (with_native ? 10 : 6));
+            CHECK(model.whole(choice).total_samples == (with_native ? 10 : 6));
+            TopView view;
+            view.per_thread = per_thread;
+            view.with_native = with_native;
+            std::map<std::string, std::uint64_t> own;
+            for (const TopRow& row : make_top_rows(data.tree)) own[data.tree.functions[row.function].name] += row.now.own;
+            CHECK(own["main"] == (with_native ? 0 : 6));
+            CHECK(own["memcpy"] == (with_native ? 10 : 0));
+            if (with_native && !per_thread) CHECK(by_name(data, view)["memcpy"].where == "libc.so.6");
+        }
+    }
+}
+
+TEST_CASE("sample log: changes are kept and not time, all or nothing") {
+    SampleLog log(3);
+    const auto add = [&](unsigned stack, std::uint64_t tick, std::uint32_t samples = 1, ThreadIndex thread = 0) {
+        log.add({StackId{stack}, thread, samples, samples * 10ms, static_cast<std::int64_t>(tick + 1) * 10ms, tick, {true, true}});
+    };
+    add(1, 0);
+    add(1, 1);
+    add(2, 1, 1, 1);
+    add(1, 4, 3);
+    REQUIRE(log.records().size() == 2);
+    CHECK(log.records()[0].samples == 5);
+    CHECK(log.records()[0].weight == 50ms);
+    add(1, 9);  // there is a hole before it
+    CHECK(log.records().size() == 3);
+    CHECK(log.is_whole());
+    add(3, 10);
+    CHECK_FALSE(log.is_whole());
+    CHECK(log.records().empty());
+    log.clear();
+    add(3, 11);
+    CHECK(log.is_whole());
+    CHECK(log.records().size() == 1);
 }
 
 TEST_CASE("top: lines are sorted by the column that is chosen, either way") {
@@ -255,6 +439,19 @@ TEST_CASE("top: keys ask for what they stand for") {
     CHECK(press_all(view, data, U"\x03") == TopAction::kQuit);
     CHECK(press_all(view, data, U"\x1a") == TopAction::kSuspend);
     CHECK(press_all(view, data, U"r") == TopAction::kReset);
+    CHECK(press_all(view, data, U"v") == TopAction::kRecord);
+    CHECK(view.with_native);
+    CHECK(press_all(view, data, U"a") == TopAction::kRecord);
+    CHECK(view.async == AsyncMode::kRunning);
+    CHECK_FALSE(view.with_native);  // one or the other
+    press_all(view, data, U"a");
+    CHECK(view.async == AsyncMode::kAll);
+    CHECK(view.which == WhichThreads::kAll);  // waiting tasks are idle
+    press_all(view, data, U"v");
+    CHECK(view.async == AsyncMode::kOff);
+    CHECK(view.which == WhichThreads::kRunning);
+    press_all(view, data, U"v");
+    CHECK_FALSE(view.with_native);
     CHECK(press_all(view, data, U"i") == TopAction::kRecount);
     CHECK(view.which == WhichThreads::kAll);
     press_all(view, data, U"g");
@@ -283,8 +480,8 @@ TEST_CASE("top: keys ask for what they stand for") {
 
 TEST_CASE("top: details have heat by line, callers and callees, each sample once") {
     Example r;
-    const ResolvedProfile profile = r.model.since_start(WhichThreads::kRunning, false);
-    const TopDetails fib = make_details(profile, {FrameKind::kPython, "fib", "app.py", "/srv/app.py", 0}, {}, "");
+    const std::vector<TopSource> profile = r.model.since_start({});
+    const TopDetails fib = make_details(profile, {FrameKind::kPython, "fib", "app.py", "/srv/app.py", "", 0}, {}, "");
     CHECK(fib.count.own == 40);
     CHECK(fib.count.total == 40);
     CHECK(fib.samples == 100);
@@ -293,7 +490,7 @@ TEST_CASE("top: details have heat by line, callers and callees, each sample once
     CHECK(fib.callers[0].samples == 40);
     CHECK(fib.callees.empty());
     const std::vector<std::string> source(100, "x = 1");
-    const TopDetails render = make_details(profile, {FrameKind::kPython, "render 日本語", "app.py", "/srv/app.py", 0}, source, "");
+    const TopDetails render = make_details(profile, {FrameKind::kPython, "render 日本語", "app.py", "/srv/app.py", "", 0}, source, "");
     CHECK(render.lines.front().number == 15);
     CHECK(render.lines.back().number == 26);
     CHECK(render.lines[5].count.own == 35);
@@ -312,6 +509,7 @@ TEST_CASE("top: screens of all sizes") {
         const auto screen = [&] { return draw_top(data, view, make_top_lines(data, view), rows, columns).text(); };
         check_golden(fmt::format("table_{}x{}", columns, rows), screen());
         view.with_errors = true;
+        data.tree = r.data(WhichThreads::kRunning, false, false, TopErrorsOf::kRows).tree;
         check_golden(fmt::format("errors_{}x{}", columns, rows), screen());
         view.with_errors = false;
         view.as_tree = true;
@@ -324,9 +522,49 @@ TEST_CASE("top: screens of all sizes") {
         view.shows_help = true;
         check_golden(fmt::format("help_{}x{}", columns, rows), screen());
         view = {};
-        view.details = make_details(r.model.since_start(WhichThreads::kRunning, false), {FrameKind::kPython, "render 日本語", "app.py", "/srv/app.py", 0},
+        view.details = make_details(r.model.since_start({}), {FrameKind::kPython, "render 日本語", "app.py", "/srv/app.py", "", 0},
                                     std::vector<std::string>(100, "    total += \"日本\"  # e\u0301"), "");
+        view.details_scroll = first_detail(*view.details, rows);
         check_golden(fmt::format("details_{}x{}", columns, rows), screen());
+    }
+}
+
+TEST_CASE("top: screens of all sizes say what was counted, in columns") {
+    // By hand, from Example: of 100 samples of running threads, 10 ms each.
+    struct Row {
+        const char* name;
+        int own;
+        int total;
+        const char* line;
+    };
+    constexpr Row kRows[] = {{"fib", 40, 40, ":10"}, {"render 日本語", 35, 40, ":20"}, {"work", 20, 20, ":60"},
+                             {"e\u0301scape", 5, 5, ":30"}, {"main", 0, 80, ":3"},          {"run", 0, 20, ":50"}};
+    Example r;
+    r.model.end_interval();
+    for (const auto& [columns, rows] : {std::pair(40, 10), std::pair(64, 14), std::pair(80, 24), std::pair(200, 60)}) {
+        TopData data = r.data();
+        data.facts = facts();
+        const TopView view;
+        std::vector<std::string> screen;
+        std::istringstream text(draw_top(data, view, make_top_lines(data, view), rows, columns).text());
+        for (std::string line; std::getline(text, line);) screen.push_back(line);
+        REQUIRE(screen.size() == static_cast<std::size_t>(rows));
+        const int first = top_layout(rows).first_row;
+        CHECK(screen[static_cast<std::size_t>(first) - 2].rfind("% of 100 samples of running threads in ", 0) == 0);
+        CHECK(screen[static_cast<std::size_t>(first) - 1].rfind("  ▼%own %total", 0) == 0);
+        std::size_t at = static_cast<std::size_t>(first);
+        for (const Row& row : kRows) {
+            if (at + 1 >= screen.size()) break;  // the last row has the keys
+            const std::string& line = screen[at++];
+            INFO(columns << "x" << rows << ": " << line);
+            std::string numbers = fmt::format("{:5}.0{:5}.0", row.own, row.total);
+            if (columns >= 50) numbers += fmt::format("    {}.{:02}s    {}.{:02}s", row.own / 100, row.own % 100, row.total / 100, row.total % 100);
+            CHECK(line.substr(0, numbers.size()) == numbers);
+            CHECK(line.substr(numbers.size(), 1 + std::string(row.name).size()) == " " + std::string(row.name));
+            CHECK(line.size() > std::string(row.line).size());
+            CHECK(line.substr(line.size() - std::string(row.line).size()) == row.line);
+            CHECK(columns_of(line) <= columns);
+        }
     }
 }
 

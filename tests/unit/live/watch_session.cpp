@@ -271,7 +271,7 @@ Coverage coverage(int runs, int ticks, double late_share, const std::function<bo
     Coverage covered;
     for (int run = 0; run < runs; ++run) {
         const double phase = fraction(random);
-        WatchSeries series;
+        SampleSeries series;
         Profile::Weight sum;
         std::uint64_t tick = 0;
         int skipped = 0;
@@ -284,13 +284,13 @@ Coverage coverage(int runs, int ticks, double late_share, const std::function<bo
             const nanoseconds weight = kPeriod * (skipped + 1);
             skipped = 0;
             const bool is_in = in_function(moment, phase);
-            series.add(record_of(StackId{is_in ? 1U : 2U}, tick++, weight));
+            series.add(record_of(StackId{is_in ? 1U : 2U}, tick++, weight), is_in ? 1 : 2);
             if (is_in) sum.time += weight;
         }
         const std::uint32_t row = 0;
-        const auto variances = series.variances(
-            [&](StackId stack) { return std::span<const std::uint32_t>(&row, raw(stack) == 1 ? 1 : 0); }, 1);
-        const double error = std::sqrt(variances[0] + series.square_weight() / 2) / 1e9;
+        const auto found = series.spreads(
+            [&](std::uint32_t key) { return std::span<const std::uint32_t>(&row, key == 1 ? 1 : 0); }, 1);
+        const double error = std::sqrt(found[0].variance + series.square_weight() * SampleSeries::kPrior) / 1e9;
         const double off = std::abs(std::chrono::duration<double>(sum.time).count() - truth_s);
         covered.one += off <= error ? 1.0 / runs : 0;
         covered.two += off <= 1.96 * error ? 1.0 / runs : 0;
@@ -305,20 +305,20 @@ constexpr int kRuns = 4000;
 
 }  // namespace
 
-TEST_CASE("watch series: errors cover what they claim where a program switches within a period") {
+TEST_CASE("sample series: errors cover what they claim where a program switches within a period") {
     // 0.37 ms of each 0.5 ms; the phase is another in each run.
     const Coverage found = coverage(kRuns, 400, 0, [](double t, double phase) { return std::fmod(t / 0.0005 + phase, 1) < 0.74; }, 4 * 0.74);
     CHECK(std::abs(found.one - 0.6827) < chance(0.68, kRuns) + 0.03);
     CHECK(std::abs(found.two - 0.95) < chance(0.95, kRuns) + 0.015);
 }
 
-TEST_CASE("watch series: late ticks widen the error as they should") {
+TEST_CASE("sample series: late ticks widen the error as they should") {
     const Coverage found = coverage(kRuns, 400, 0.2, [](double t, double phase) { return std::fmod(t / 0.0005 + phase, 1) < 0.3; }, 4 * 0.3);
     CHECK(std::abs(found.one - 0.6827) < chance(0.68, kRuns) + 0.03);
     CHECK(std::abs(found.two - 0.95) < chance(0.95, kRuns) + 0.015);
 }
 
-TEST_CASE("watch series: where phases are longer than a period the error is smaller, and still covers") {
+TEST_CASE("sample series: where phases are longer than a period the error is smaller, and still covers") {
     // 70 ms of each 200 ms. Independent samples would have an error of 95 ms.
     const Coverage found = coverage(kRuns, 400, 0, [](double t, double phase) { return std::fmod(t / 0.2 + phase, 1) < 0.35; }, 4 * 0.35);
     CHECK(found.one > 0.6827 - chance(0.68, kRuns));
@@ -326,40 +326,40 @@ TEST_CASE("watch series: where phases are longer than a period the error is smal
     CHECK(found.one < 1);  // not by being without bounds
 }
 
-TEST_CASE("watch series: threads of one look are not independent") {
+TEST_CASE("sample series: threads of one look are not independent") {
     // Two threads that are always in the function together: twice the error of one, not sqrt(2) times.
-    WatchSeries one;
-    WatchSeries two;
+    SampleSeries one;
+    SampleSeries two;
     std::mt19937 random(3);
     for (std::uint64_t tick = 0; tick < 2000; ++tick) {
         if (random() % 2 == 0) continue;
         const SampleRecord record = record_of(StackId{1}, tick);
-        one.add(record);
-        two.add(record);
+        one.add(record, 1);
+        two.add(record, 1);
         SampleRecord other = record;
         other.thread = 1;
-        two.add(other);
+        two.add(other, 1);
     }
     const std::uint32_t row = 0;
-    const auto rows = [&](StackId) { return std::span<const std::uint32_t>(&row, 1); };
-    CHECK(two.variances(rows, 1)[0] == Approx(4 * one.variances(rows, 1)[0]));
+    const auto rows = [&](std::uint32_t) { return std::span<const std::uint32_t>(&row, 1); };
+    CHECK(two.spreads(rows, 1)[0].variance == Approx(4 * one.spreads(rows, 1)[0].variance));
     // 1000 of 2000 independent samples: sqrt(n (1 - n/N)) T.
-    CHECK(std::sqrt(one.variances(rows, 1)[0]) / 1e9 == Approx(std::sqrt(500.0) * 0.01).epsilon(0.1));
+    CHECK(std::sqrt(one.spreads(rows, 1)[0].variance) / 1e9 == Approx(std::sqrt(500.0) * 0.01).epsilon(0.1));
 }
 
-TEST_CASE("watch series: what it keeps is bounded, and the error stays") {
-    WatchSeries all;
-    WatchSeries bounded(2000);
+TEST_CASE("sample series: what it keeps is bounded, and the error stays") {
+    SampleSeries all;
+    SampleSeries bounded(2000);
     std::mt19937 random(5);
     for (std::uint64_t tick = 0; tick < 100'000; ++tick) {
         const SampleRecord record = record_of(StackId{random() % 4 == 0 ? 1U : 2U}, tick);
-        all.add(record);
-        bounded.add(record);
+        all.add(record, raw(record.stack));
+        bounded.add(record, raw(record.stack));
     }
     CHECK(bounded.is_thinned());
-    CHECK(bounded.runs() <= 2000 + WatchSeries::kBlockTicks);
+    CHECK(bounded.runs() <= 2000 + SampleSeries::kBlockTicks);
     const std::uint32_t row = 0;
-    const auto rows = [&](StackId stack) { return std::span<const std::uint32_t>(&row, raw(stack) == 1 ? 1 : 0); };
-    CHECK(bounded.variances(rows, 1)[0] == Approx(all.variances(rows, 1)[0]).epsilon(0.2));
+    const auto rows = [&](std::uint32_t key) { return std::span<const std::uint32_t>(&row, key == 1 ? 1 : 0); };
+    CHECK(bounded.spreads(rows, 1)[0].variance == Approx(all.spreads(rows, 1)[0].variance).epsilon(0.2));
     CHECK(bounded.square_weight() == all.square_weight());
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "live/watch_series.h"
+#include "live/sample_series.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 namespace pyprof {
@@ -12,6 +14,7 @@ namespace {
 // Late ticks stand for several periods. Which of a run they were is not kept: as one, they weigh most.
 double square_weights_of(const SampleRecord& record, double period) {
     const double whole = static_cast<double>(record.weight.count());
+    if (record.is_crowd) return whole * whole / record.samples;
     const double others = static_cast<double>(record.samples - 1);
     const double last = std::max(whole - others * period, period);
     return others * period * period + last * last;
@@ -26,7 +29,7 @@ struct Change {
 
 }  // namespace
 
-WatchSeries::Block* WatchSeries::block_at(std::uint64_t number) {
+SampleSeries::Block* SampleSeries::block_at(std::uint64_t number) {
     if (!keeps(number)) return nullptr;
     // Records come nearly in order: it is the last block or one just before.
     auto at = blocks_.end();
@@ -37,7 +40,7 @@ WatchSeries::Block* WatchSeries::block_at(std::uint64_t number) {
     return &*blocks_.insert(at, std::move(block));
 }
 
-void WatchSeries::thin_out() {
+void SampleSeries::thin_out() {
     ++level_;
     std::vector<Block> kept;
     run_count_ = 0;
@@ -49,9 +52,10 @@ void WatchSeries::thin_out() {
     blocks_ = std::move(kept);
 }
 
-void WatchSeries::add(const SampleRecord& record) {
+void SampleSeries::add(const SampleRecord& record, std::uint32_t key) {
     if (record.samples == 0) return;
-    std::uint64_t first = record.tick - std::min<std::uint64_t>(record.tick, record.samples - 1);
+    const std::uint64_t before = record.is_crowd ? 0 : record.samples - 1;
+    std::uint64_t first = record.tick - std::min(record.tick, before);
     if (!has_begun_) {
         has_begun_ = true;
         begin_ = first;
@@ -66,13 +70,15 @@ void WatchSeries::add(const SampleRecord& record) {
     square_weights_ += squares;
     samples_ += record.samples;
 
+    constexpr std::uint32_t kWidest = std::numeric_limits<std::uint16_t>::max();
+    const auto width = static_cast<std::uint16_t>(record.is_crowd ? std::min(record.samples, kWidest) : 1);
     for (std::uint64_t tick = first; tick < end;) {
         const std::uint64_t number = tick / kBlockTicks;
         const std::uint64_t block_end = std::min(end, (number + 1) * kBlockTicks);
         if (Block* block = block_at(number)) {
-            const auto count = static_cast<std::uint16_t>(block_end - tick);
-            block->runs.push_back({record.stack, static_cast<std::uint16_t>(tick % kBlockTicks), count});
-            block->square_weights += squares * count / record.samples;
+            const std::uint64_t count = record.is_crowd ? record.samples : block_end - tick;
+            block->runs.push_back({key, static_cast<std::uint8_t>(tick % kBlockTicks), static_cast<std::uint8_t>((block_end - 1) % kBlockTicks), width});
+            block->square_weights += squares * static_cast<double>(count) / record.samples;
             block->samples += count;
             ++run_count_;
         }
@@ -81,10 +87,10 @@ void WatchSeries::add(const SampleRecord& record) {
     while (run_count_ > max_runs_ && blocks_.size() > 1) thin_out();
 }
 
-double WatchSeries::square_weight() const { return samples_ == 0 ? 0 : square_weights_ / static_cast<double>(samples_); }
+double SampleSeries::square_weight() const { return samples_ == 0 ? 0 : square_weights_ / static_cast<double>(samples_); }
 
 // Pairs of neighbouring ticks of which both are in one kept block; a block in which nothing ran counts, too.
-std::uint64_t WatchSeries::boundaries() const {
+std::uint64_t SampleSeries::boundaries() const {
     if (ticks_ == 0) return 0;
     const std::uint64_t last = (ticks_ - 1) / kBlockTicks;
     const std::uint64_t whole = (last + (std::uint64_t{1} << level_) - 1) >> level_;  // kept ones below the last
@@ -93,19 +99,23 @@ std::uint64_t WatchSeries::boundaries() const {
     return count;
 }
 
-std::vector<double> WatchSeries::variances(const RowsOf& rows_of, std::size_t rows) const {
-    std::vector<double> sums(rows, 0);
+std::vector<SampleSeries::Spread> SampleSeries::spreads(const RowsOf& rows_of, std::size_t rows) const {
+    std::vector<Spread> sums(rows);
     std::vector<Change> changes;
+    std::array<double, kBlockTicks> of_first{};  // what row 0 gained or lost at each tick
     for (const Block& block : blocks_) {
         changes.clear();
+        of_first.fill(0);
         const std::uint64_t length = std::min(kBlockTicks, ticks_ - block.number * kBlockTicks);
         const auto note = [&](std::uint32_t row, std::uint32_t tick, std::int32_t by) {
-            if (tick > 0 && tick < length) changes.push_back({row, tick, by});
+            if (tick == 0 || tick >= length) return;
+            changes.push_back({row, tick, by});
+            if (row == 0) of_first[tick] += by;
         };
         for (const Run& run : block.runs) {
-            for (const std::uint32_t row : rows_of(run.stack)) {
-                note(row, run.first, 1);
-                note(row, static_cast<std::uint32_t>(run.first) + run.count, -1);
+            for (const std::uint32_t row : rows_of(run.key)) {
+                note(row, run.first, run.width);
+                note(row, run.last + 1U, -std::int32_t{run.width});
             }
         }
         std::sort(changes.begin(), changes.end(),
@@ -115,12 +125,16 @@ std::vector<double> WatchSeries::variances(const RowsOf& rows_of, std::size_t ro
             double by = 0;
             const Change& first = changes[i];
             for (; i < changes.size() && changes[i].row == first.row && changes[i].tick == first.tick; ++i) by += changes[i].by;
-            sums[first.row] += by * by * weight;
+            sums[first.row].variance += by * by * weight;
+            sums[first.row].with_first += by * of_first[first.tick] * weight;
         }
     }
     const std::uint64_t pairs = boundaries();
     const double scale = pairs == 0 ? 0 : static_cast<double>(ticks_) / static_cast<double>(pairs) / 2;
-    for (double& sum : sums) sum *= scale;
+    for (Spread& sum : sums) {
+        sum.variance *= scale;
+        sum.with_first *= scale;
+    }
     return sums;
 }
 
