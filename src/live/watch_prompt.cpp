@@ -18,7 +18,6 @@ namespace pyprof {
 
 namespace {
 
-constexpr int kHistoryLines = 1000;
 constexpr std::size_t kMostShown = 60;  // of completions
 
 std::string common_beginning(const std::vector<std::string>& words) {
@@ -41,6 +40,7 @@ struct WatchPrompt::State {
     std::string prompt;
     WaitForKey wait_for_key;
     Complete complete;
+    WatchHistory kept;
     std::FILE* out = nullptr;
     EditLine* editor = nullptr;
     History* history = nullptr;
@@ -102,11 +102,12 @@ unsigned char WatchPrompt::State::complete_word(EditLine* editor, int) {
     return CC_REDISPLAY;
 }
 
-WatchPrompt::WatchPrompt(std::string prompt, WaitForKey wait_for_key, Complete complete) : state_(std::make_unique<State>()) {
+WatchPrompt::WatchPrompt(std::string prompt, WaitForKey wait_for_key, Complete complete, WatchHistory kept) : state_(std::make_unique<State>()) {
     State& state = *state_;
     state.prompt = std::move(prompt);
     state.wait_for_key = std::move(wait_for_key);
     state.complete = std::move(complete);
+    state.kept = std::move(kept);
     // The editor counts columns with the locale; a C locale would take all that is not ASCII for noise.
     std::setlocale(LC_CTYPE, "");
     if (MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
@@ -116,8 +117,9 @@ WatchPrompt::WatchPrompt(std::string prompt, WaitForKey wait_for_key, Complete c
     state.history = history_init();
     check(state.history != nullptr, "no history");
     HistEvent event;
-    history(state.history, &event, H_SETSIZE, kHistoryLines);
+    history(state.history, &event, H_SETSIZE, static_cast<int>(WatchHistory::kMostLines));
     history(state.history, &event, H_SETUNIQUE, 1);
+    for (const std::string& line : state.kept.load()) history(state.history, &event, H_ENTER, line.c_str());
     el_set(state.editor, EL_CLIENTDATA, &state);
     el_set(state.editor, EL_PROMPT, &State::show_prompt);
     el_set(state.editor, EL_EDITOR, "emacs");
@@ -149,7 +151,9 @@ std::optional<std::string> WatchPrompt::read_line() {
     std::string text(line, static_cast<std::size_t>(length));
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
     HistEvent event;
-    if (!text.empty()) history(state.history, &event, H_ENTER, text.c_str());
+    if (text.empty()) return text;
+    history(state.history, &event, H_ENTER, text.c_str());
+    state.kept.add(text);
     return text;
 }
 

@@ -4,6 +4,8 @@
 // runs, so that sampling is served while somebody thinks. It never leaves the terminal raw.
 #pragma once
 
+#include "live/watch_history.h"
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,7 +23,7 @@ public:
     // All words that may follow `line`, which is what stands left of the cursor.
     using Complete = std::function<std::vector<std::string>(std::string_view line)>;
 
-    WatchPrompt(std::string prompt, WaitForKey wait_for_key, Complete complete);
+    WatchPrompt(std::string prompt, WaitForKey wait_for_key, Complete complete, WatchHistory history);
     ~WatchPrompt();
     WatchPrompt(const WatchPrompt&) = delete;
     WatchPrompt& operator=(const WatchPrompt&) = delete;

@@ -3,6 +3,7 @@
 // What people type at `pyprof watch` and keep in its configuration, matched against names of a target that are
 // just as foreign. The first byte chooses; a line feed divides pattern and text.
 #include "live/watch_config.h"
+#include "live/watch_history.h"
 #include "live/watch_name.h"
 #include "live/watch_words.h"
 
@@ -13,6 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace pyprof;
     if (size == 0 || size > 4096) return 0;
     const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+    for (const std::string& line : lines_of_history(text)) {
+        check(!line.empty() && line.size() <= WatchHistory::kLongestLine && line.find_first_of("\x1b\n\r") == std::string::npos, "a line that is none");
+    }
     if (data[0] % 2 == 1) {
         (void)parse_watch_config(text);
         return 0;

@@ -31,34 +31,42 @@ std::vector<std::string> misses(const std::string& name, const std::vector<std::
 
 }  // namespace
 
-TEST_CASE("watch name: a function is the end of a qualified name") {
-    CHECK(matches("median", "median", "/srv/app.py"));
-    CHECK(matches("median", "Page.median", "/srv/app.py"));
-    CHECK(matches("Page.median", "Page.median", "/srv/app.py"));
-    CHECK(matches("Page.median", "Book.Page.median", "/srv/app.py"));
-    CHECK(matches("<lambda>", "f.<locals>.<lambda>", "/srv/app.py"));
-    CHECK_FALSE(matches("edian", "Page.median", "/srv/app.py"));
-    CHECK_FALSE(matches("age.median", "Page.median", "/srv/app.py"));
-    CHECK_FALSE(matches("Page", "Page.median", "/srv/app.py"));
-}
+TEST_CASE("watch name: a function is the end of a qualified name, a module and a file the end of a path") {
+    struct Case {
+        const char* name;
+        const char* function;
+        const char* file;
+        bool matches;
+    };
+    constexpr Case kCases[] = {
+        {"median", "median", "/srv/app.py", true},
+        {"median", "Page.median", "/srv/app.py", true},
+        {"Page.median", "Page.median", "/srv/app.py", true},
+        {"Page.median", "Book.Page.median", "/srv/app.py", true},
+        {"<lambda>", "f.<locals>.<lambda>", "/srv/app.py", true},
+        {"edian", "Page.median", "/srv/app.py", false},
+        {"age.median", "Page.median", "/srv/app.py", false},
+        {"Page", "Page.median", "/srv/app.py", false},
 
-TEST_CASE("watch name: a module is the end of a path without .py") {
-    CHECK(matches("app:main", "main", "/srv/app.py"));
-    CHECK(matches("srv.app:main", "main", "/srv/app.py"));
-    CHECK(matches("json.encoder:dumps", "JSONEncoder.dumps", "/usr/lib/python3.12/json/encoder.py"));
-    CHECK(matches("json:dumps", "dumps", "/usr/lib/python3.12/json/__init__.py"));
-    CHECK(matches("importlib._bootstrap:_load", "_load", "<frozen importlib._bootstrap>"));
-    CHECK_FALSE(matches("pp:main", "main", "/srv/app.py"));
-    CHECK_FALSE(matches("json:dumps", "dumps", "/usr/lib/python3.12/json/encoder.py"));
-}
+        {"app:main", "main", "/srv/app.py", true},
+        {"srv.app:main", "main", "/srv/app.py", true},
+        {"json.encoder:dumps", "JSONEncoder.dumps", "/usr/lib/python3.12/json/encoder.py", true},
+        {"json:dumps", "dumps", "/usr/lib/python3.12/json/__init__.py", true},
+        {"importlib._bootstrap:_load", "_load", "<frozen importlib._bootstrap>", true},
+        {"pp:main", "main", "/srv/app.py", false},
+        {"json:dumps", "dumps", "/usr/lib/python3.12/json/encoder.py", false},
 
-TEST_CASE("watch name: a file is the end of a path") {
-    CHECK(matches("app.py:main", "main", "/srv/app.py"));
-    CHECK(matches("srv/app.py:main", "main", "/srv/app.py"));
-    CHECK(matches("/srv/app.py:main", "main", "/srv/app.py"));
-    CHECK(matches("<string>:main", "main", "<string>"));
-    CHECK(matches("./serve:main", "main", "./serve"));
-    CHECK_FALSE(matches("pp.py:main", "main", "/srv/app.py"));
+        {"app.py:main", "main", "/srv/app.py", true},
+        {"srv/app.py:main", "main", "/srv/app.py", true},
+        {"/srv/app.py:main", "main", "/srv/app.py", true},
+        {"<string>:main", "main", "<string>", true},
+        {"./serve:main", "main", "./serve", true},
+        {"pp.py:main", "main", "/srv/app.py", false},
+    };
+    for (const Case& each : kCases) {
+        INFO(each.name << " and " << each.function << " in " << each.file);
+        CHECK(matches(each.name, each.function, each.file) == each.matches);
+    }
 }
 
 TEST_CASE("watch name: globs") {
