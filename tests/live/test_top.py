@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """pyprof top: the plain forms everywhere, and the screen in a real terminal (tmux)."""
-import contextlib
 import json
 import os
-import re
 import signal
-import subprocess
 
 import pytest
 
 import harness
-from harness import Program, pyprof, wait_until
+from harness import Program, pyprof
+from tmux import screen, top
 
 
 def test_top_without_a_terminal(python):
@@ -49,62 +47,6 @@ def test_top_passes_the_status_on(any_python):
     assert "done" in result.out.decode()
 
 
-class Screen:
-    """A terminal of tmux with a shell in it."""
-
-    def __init__(self, directory, columns=100, rows=30):
-        self.socket = str(directory / "tmux")
-        self.directory = directory
-        environment = {key: value for key, value in os.environ.items() if key not in ("TMUX", "NO_COLOR")}
-        environment.update(LC_ALL="C.UTF-8", PS1="$ ")
-        subprocess.run(["tmux", "-S", self.socket, "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
-                        "bash", "--norc", "-i"], env=environment, check=True, cwd=directory)
-
-    def tmux(self, *arguments):
-        return subprocess.run(["tmux", "-S", self.socket, *map(str, arguments)], capture_output=True, text=True).stdout
-
-    def text(self):
-        return self.tmux("capture-pane", "-p")
-
-    def keys(self, *keys):
-        self.tmux("send-keys", *keys)
-
-    def sees(self, pattern):
-        def seen():
-            return re.search(pattern, self.text(), re.M)
-
-        try:
-            wait_until(seen)
-        except AssertionError:
-            raise AssertionError("no %r on the screen:\n%s" % (pattern, self.text())) from None
-
-    def run(self, command):
-        self.keys("stty -g > before; %s; echo rc=$?; stty -g > after" % command, "Enter")
-
-    def is_put_back(self, code):
-        self.sees(r"^rc=%d$" % code)
-        wait_until(lambda: (self.directory / "after").exists() and (self.directory / "after").read_text())
-        assert (self.directory / "before").read_text() == (self.directory / "after").read_text()
-
-    def pid_of_pyprof(self, program):
-        """The process that looks at this program."""
-        found = subprocess.run(["pgrep", "-f", "pyprof top --pid %d" % program.pid], capture_output=True, text=True).stdout.split()
-        return [int(pid) for pid in found if os.readlink("/proc/%s/exe" % pid) == str(harness.PYPROF.resolve())][0]
-
-
-@contextlib.contextmanager
-def screen(directory, **more):
-    terminal = Screen(directory, **more)
-    try:
-        yield terminal
-    finally:
-        terminal.tmux("kill-server")
-
-
-def top(pid, *options):
-    return "%s top --pid %d --interval 200ms %s" % (harness.PYPROF, pid, " ".join(options))
-
-
 def test_top_on_a_screen(python, tmp_path):
     if python.name not in ("3.12", "3.15", "3.13t"):
         pytest.skip("the screen does not depend on the version: three are enough")
@@ -125,8 +67,8 @@ def test_top_on_a_screen(python, tmp_path):
         terminal.keys("x", "w", "out.txt", "Enter")
         terminal.sees(r"out.txt: \d+ samples as collapsed")
         assert harness.Collapsed((tmp_path / "out.txt").read_text()).containing("slow") > 0
-        terminal.tmux("resize-window", "-x", 40, "-y", 10)
-        terminal.sees(r"^pyprof top \d+ +[\d.]+ s$")
+        terminal.resize(40, 10)
+        terminal.sees(r"^pyprof top \d+ +[\d.]+ s\b.{0,20}$")
         terminal.keys("q")
         terminal.is_put_back(0)
         assert program.process.poll() is None

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import signal
 import subprocess
 import threading
 import urllib.request
@@ -99,8 +100,9 @@ def test_launched(any_python, tmp_path):
 class Session:
     """A prompt on a terminal."""
 
-    def __init__(self, *arguments):
-        environment = dict(os.environ, TERM="xterm", LANG="C.UTF-8")
+    def __init__(self, *arguments, state="/dev/null", term="xterm"):
+        # The history of whoever runs the tests is theirs.
+        environment = dict(os.environ, TERM=term, LANG="C.UTF-8", XDG_STATE_HOME=str(state))
         self.child = pexpect.spawn(str(harness.PYPROF), ["watch", *map(str, arguments)], env=environment, timeout=harness.PATIENCE,
                                    dimensions=(50, 200), encoding="utf-8")
 
@@ -158,6 +160,73 @@ def test_prompt(any_python, tmp_path):
             assert session.leave() == 0
         assert (tmp_path / "out.svg").stat().st_size > 0
         assert first.process.poll() is None and first.status("TracerPid") == "0"
+
+
+def test_prompt_history(any_python, tmp_path):
+    """Lines of one session can be called back in the next, and searched."""
+    with Session(state=tmp_path) as session:
+        session.ask("add 'Page.*' unusual", "")
+        session.ask("list", "unusual")
+        assert session.leave() == 0
+    assert (tmp_path / "pyprof" / "watch_history").read_text() == "add 'Page.*' unusual\nlist\nexit\n"
+    with Session(state=tmp_path) as session:
+        session.child.expect(PROMPT)
+        session.child.send("\x1b[A\x1b[A\x1b[A\n")  # three lines back
+        session.ask("list", "Page[.][*]\r\nunusual")
+        session.child.expect(PROMPT)
+        session.child.send("\x12unus\n")  # Ctrl-R
+        session.child.expect("unusual is there already")
+        assert session.leave() == 0
+    (tmp_path / "pyprof" / "watch_history").write_bytes(b"\x1b[2J\xff\nlist\n" + b"x" * 100000)
+    with Session("-f", "f", state=tmp_path) as session:
+        session.child.expect(PROMPT)
+        session.child.send("\x1b[A\n")
+        session.child.expect("list\r\nf\r\n")
+        assert session.leave() == 0
+
+
+def test_prompt_survives(any_python, tmp_path):
+    """What can't be attached, mistakes, and a target that dies while it is waited for: a message, and the prompt."""
+    shell = subprocess.Popen(["sleep", "600"])
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    try:
+        with Program(any_python, "split.py", 60) as program, Session("--pid", program.ready().pid, "-f", "slow") as session:
+            session.child.expect("sampling process")
+            session.ask("start --pid %d" % gone.pid, "process")
+            session.ask("start --pid %d" % shell.pid, "Python")
+            session.ask("start --pid x", "is no process id")
+            session.ask("start --pid %d" % program.pid, "is being sampled")
+            session.ask("statsu", "did you mean status")
+            session.ask("add 'open", "pyprof:")
+            session.ask("save /no/such/place.svg", "can't|No such")
+            session.ask("status", "process %d" % program.pid)  # sampled all the while
+            session.child.expect(PROMPT)
+            session.child.sendline("wait")
+            os.kill(program.pid, signal.SIGKILL)
+            session.child.expect("process %d has ended; its samples stay" % program.pid)
+            session.child.expect(r"slow \(.*split.py\)|not seen yet")
+            session.ask("add quick", "")
+            session.ask("results", r"100 % are \d+ samples")
+            session.ask("start", "no process|no longer|not exist|has ended|ended")
+            session.ask("save %s" % (tmp_path / "out.txt"), "samples are in")
+            assert session.leave() == 0
+        assert Collapsed((tmp_path / "out.txt").read_text()).total > 0
+    finally:
+        shell.kill()
+        shell.wait()
+
+
+def test_prompt_on_a_dumb_terminal(any_python):
+    with Program(any_python, "split.py", 60) as program, Session("--pid", program.ready().pid, term="dumb") as session:
+        session.ask("list", "no names")
+        session.child.expect(PROMPT)
+        session.child.send("stat\t\n")
+        session.child.expect("process %d" % program.pid)
+        session.child.sendeof()  # Ctrl-D leaves
+        session.child.expect(pexpect.EOF)
+        session.child.close()
+        assert session.child.exitstatus == 0
 
 
 def test_prompt_of_a_launched_program(any_python):
