@@ -158,7 +158,7 @@ void TopRecording::end_interval(const TopView& view) {
         facts.gil_share = 100 * static_cast<double>(last.gil_ticks) / ticks;
         remember(facts.gil_history, *facts.gil_share / 100);
     }
-    measure_usage();
+    if (!facts.has_ended) measure_usage();  // a dead process has no memory: what it had last says more
     model_.end_interval();
     recount(view);
 }

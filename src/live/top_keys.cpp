@@ -260,6 +260,7 @@ TopAction click(TopView& view, const Key& key, const std::vector<TopLine>& lines
 TopAction press(TopView& view, const Key& key, const std::vector<TopLine>& lines, int first_row, int page) {
     using Kind = Key::Kind;
     if (key.kind == Kind::kResize) return TopAction::kRedraw;
+    if (key.kind == Kind::kOther) return TopAction::kNone;  // such as the release of a mouse button: no wish to leave anything
     view.message.clear();
     if (view.prompt != TopView::Prompt::kNone) return type(view, key, lines, page);
     if (view.shows_help || view.details) return press_above(view, key, page);

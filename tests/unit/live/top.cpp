@@ -468,6 +468,7 @@ TEST_CASE("top: keys ask for what they stand for") {
     CHECK(press_all(view, data, U"wout.txt\n") == TopAction::kSave);
     CHECK(view.typed == "out.txt");
     press_all(view, data, U"?");
+    press(view, {Key::Kind::kOther}, make_top_lines(data, view), 6, 10);  // the release of a mouse button
     CHECK(view.shows_help);
     press_all(view, data, U"x");
     CHECK_FALSE(view.shows_help);
