@@ -30,10 +30,10 @@ void remember(std::vector<double>& history, double value) {
 }
 
 std::string text_of(bool with_native, AsyncMode async, bool nonblocking) {
-    if (with_native && nonblocking) return "native frames of sleeping threads alone: --nonblocking stops none that runs";
+    if (with_native && nonblocking) return "native frames from now on, of sleeping threads alone (--nonblocking)";
     if (with_native) return "native frames from now on, by a short stop a sample";
-    if (async == AsyncMode::kRunning) return "from now on what runs stands below the tasks that wait for it";
-    if (async == AsyncMode::kAll) return "waiting tasks, too, from now on: all threads are shown with them";
+    if (async == AsyncMode::kRunning) return "what runs stands below its tasks from now on";
+    if (async == AsyncMode::kAll) return "all threads and waiting tasks from now on";
     return "Python frames alone from now on";
 }
 
@@ -112,7 +112,7 @@ std::string TopRecording::change(TopView& view) {
     earlier_.remote_reads = earlier_.remote_bytes = 0;  // the target counts on
     model_.end();
     begin(view);
-    return fmt::format("{}; the {:.1f} s before stay as they were counted", text_of(with_native_, async_, settings_.nonblocking),
+    return fmt::format("{}; the {:.1f} s before stay as counted", text_of(with_native_, async_, settings_.nonblocking),
                        std::chrono::duration<double>(before).count());
 }
 

@@ -177,7 +177,7 @@ def test_top_native_and_tasks(python, tmp_path):
         terminal.sees(r"callbacks.py:\d+")
         terminal.keys("v")
         terminal.sees(r"\[native\]")
-        terminal.sees(r"native frames from now on, .* the \d+\.\d s before stay")
+        terminal.sees(r"native frames from now on, .*the \d+\.\d s before stay")
         terminal.sees(r"^ +\d+\.\d +[1-9]\d*\.\d .*\b\w+ +(\S*python\S*|\S+\.[ch]:\d+|\S+\.so\S*)$")
         terminal.keys("w", "native.txt", "Enter")
         terminal.sees(r"native.txt: \d+ samples")
