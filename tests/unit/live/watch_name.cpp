@@ -157,7 +157,7 @@ TEST_CASE("watch config: what it understands and what it refuses") {
     CHECK(parse_watch_config("rate = 2.5")->rate_hz == 2.5);
     CHECK(parse_watch_config("")->functions.empty());
     for (const char* text : {"function = ['a']", "functions = 'a'", "functions = [1]", "rate = -1", "rate = true", "threads = 'some'",
-                             "nonblocking = 1", "functions = [", "a = b"}) {
+                             "nonblocking = 1", "functions = [", "a = b", "[!'-"}) {
         INFO(text);
         const auto refused = parse_watch_config(text);
         REQUIRE_FALSE(refused);
