@@ -31,7 +31,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr int kDrainEveryMs = 50;
+constexpr std::chrono::milliseconds kLookForEnd{50};
 
 class TopCommand {
 public:
@@ -231,7 +231,7 @@ bool TopCommand::follow_the_target() {
 
 int TopCommand::wait_ms() const {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_refresh_ - monotonic_now()).count();
-    return static_cast<int>(std::clamp<std::int64_t>(left + 1, 1, kDrainEveryMs));
+    return static_cast<int>(std::clamp<std::int64_t>(left + 1, 1, recording_->drain_pause().count()));
 }
 
 void TopCommand::watch() {
@@ -266,7 +266,7 @@ Result<int> TopCommand::finish() {
         }
         int interrupts = 0;
         while (true) {
-            const auto status = launch->wait(std::chrono::milliseconds(kDrainEveryMs));
+            const auto status = launch->wait(kLookForEnd);
             output_.show();
             if (status) return *status;
             while (const auto signal = signals_.take()) {

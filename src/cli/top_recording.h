@@ -36,6 +36,7 @@ public:
     [[nodiscard]] bool is_finished() const { return recorder_->is_finished(); }
     [[nodiscard]] bool target_ended() const { return recorder_->target_ended(); }
     void drain();
+    [[nodiscard]] std::chrono::milliseconds drain_pause() const { return recorder_->drain_pause(); }
     void join();  // and takes what came last
     void stop();  // and joins
     // No thread of the target is in our hand between the two.

@@ -22,8 +22,8 @@ namespace pyprof {
 
 class TopModel {
 public:
-    // A recording begins, `when` on the monotonic clock. `source` is its own profile, for its threads and facts: it must
-    // live until end(), and with it the names of its native frames are no longer prepared.
+    // A recording begins, `when` on the monotonic clock. `source` is its own profile, for its threads and facts, and must
+    // live until end().
     void begin(const Profile& source, std::shared_ptr<StackTable> stacks, std::shared_ptr<NativeNames> natives, std::chrono::nanoseconds when);
     void end();
 
