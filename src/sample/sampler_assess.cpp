@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one copy of a thread comes to: a known path, one that can be proved now, one that follows, or a leaf alone;
+// and what is done for the next samples where this one proved nothing. The rules, their reasons and their limits are
+// in docs/how-it-works.md. No rule may favour a stack that holds still: the pointer to the leaf dates the sample, and
+// a later look at the thread proves paths but replaces none.
+#include "base/clock.h"
+#include "sample/sampler.h"
+
+#include <algorithm>
+
+namespace pyprof {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::uint32_t kSandwichAfterDoubt = 64;
+constexpr std::uint32_t kFreshPlans = 4;
+constexpr int kMostLooks = 4;  // at one thread after one sample
+// Accepted samples of a leaf after which the one path to it is taken for the only one.
+constexpr std::uint32_t kInferSightings = 4;
+
+std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+
+}  // namespace
+
+bool Sampler::is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const {
+    if (walk.end != WalkEnd::kRoot || built == StackBuilder::Built::kTorn || chain.steps.empty()) return false;
+    // Up to 3.10 a generator's frame loses its caller when it yields, and only its code tells what it is.
+    return layout_.frame_root != FrameRoot::kThreadFrame || !codes_.entry(chain.steps.front().code).is_generator;
+}
+
+// A code object that was first read after the frames were copied may be another one by now. As long as
+// its frame still stands there, it holds a reference to it.
+bool Sampler::still_stands(const StackBuilder::Chain& chain) {
+    std::vector<std::uint64_t> codes(chain.frames.size());
+    std::vector<ReadRange> ranges;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        ranges.push_back({chain.frames[i].address + at(layout_.frame.code),
+                          std::as_writable_bytes(std::span(codes).subspan(i, 1))});
+    }
+    if (memory_.read(ranges).complete != ranges.size()) return false;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        if (Address{codes[i] & layout_.pointer_mask} != chain.frames[i].code) return false;
+    }
+    return true;
+}
+
+// The leaf is known, its callers are lost: as long as only one path to it is known, they follow.
+std::optional<StackBuilder::Step> Sampler::infer(Thread& thread) {
+    const Walk& walk = thread.reader.walk();
+    if (walk.frames.empty() || walk.frames.front().address != thread.reader.leaf()) return std::nullopt;
+    const RawFrame& leaf = walk.frames.front();
+    if (const std::byte* copy = thread.reader.copy_of(leaf.address, true)) {
+        const FrameShape::Parsed before = shape_.parse(copy, leaf.address);
+        // Another frame stood there earlier. The later one will do if it lives: then it was the leaf itself,
+        // at most some microseconds after the pointer was read.
+        const bool differs = before.is_valid && before.frame.code != leaf.code;
+        const bool executes = shape_.on_data_stack() != shape_.is_suspended(leaf);
+        const bool lives = executes || (shape_.clears_popped_frames() && !leaf.of_generator);
+        if (differs && !lives) return std::nullopt;
+    }
+    return builder_.sole_stack(leaf, kInferSightings);
+}
+
+Sampler::Sampled Sampler::assess(Thread& thread) {
+    using Built = StackBuilder::Built;
+    Sampled sampled;
+    const auto use = [&](StackBuilder::Chain& chain, bool known) {
+        sampled.chain = &chain;
+        sampled.stack = builder_.stack_of(chain);
+        sampled.path = builder_.path_of(chain);
+        sampled.names = sampled.path;
+        sampled.is_known = known;
+        if (known && chain.unchanged < chain.steps.size()) builder_.note_accepted(chain);
+        return sampled;
+    };
+    const auto keep_leaf = [&](const RawFrame* leaf) {
+        sampled.stack = builder_.unproved(leaf);
+        const CodeIndex code = leaf == nullptr ? kNoCode : codes_.find(leaf->code);
+        if (code != kNoCode) sampled.names = builder_.child_path(kRootPath, code);
+        sampled.is_truncated = true;
+        return sampled;
+    };
+
+    if (thread.reader.leaf() == kNullAddress) return keep_leaf(nullptr);  // it could not be read
+    const Walk& walk = thread.reader.walk();
+    const RawFrame* leaf = walk.frames.empty() ? nullptr : &walk.frames.front();
+    const Built built = builder_.build(walk, thread.chain);
+    if (thread.chain.read_code && !still_stands(thread.chain)) {
+        thread.chain.steps.clear();
+        thread.chain.frames.clear();
+        return keep_leaf(nullptr);
+    }
+    const bool complete = is_complete(walk, thread.chain, built);
+    if (complete && stacks_.is_proved(builder_.path_of(thread.chain))) {
+        epoch_.mark_used(thread.chain);
+        return use(thread.chain, true);
+    }
+    if (complete && thread.seen != ThreadTriage::State::kRunning && thread.triage.stayed_blocked(target_)) {
+        builder_.prove(builder_.path_of(thread.chain));  // nothing moved while it was copied
+        epoch_.mark_used(thread.chain);
+        return use(thread.chain, true);
+    }
+
+    thread.sandwich_samples = kSandwichAfterDoubt;
+    thread.plan_samples = kFreshPlans;
+    const Walk& before = thread.reader.walk_before();
+    if (complete && prover_.prove(thread.reader, thread.chain)) {
+        looks_.note_proof();
+        epoch_.mark_used(thread.chain);
+        return use(thread.chain, true);
+    }
+    // The pointer to the leaf was read between the copies: the earlier one may hold what the later lost.
+    const auto build_other = [&](const Walk& other) {
+        const Built state = builder_.build(other, thread.chain_before);
+        if (thread.chain_before.read_code && !still_stands(thread.chain_before)) {
+            thread.chain_before = {};
+            return false;
+        }
+        return is_complete(other, thread.chain_before, state);
+    };
+    const bool complete_before = !before.frames.empty() && build_other(before);
+    if (complete_before && stacks_.is_proved(builder_.path_of(thread.chain_before))) {
+        epoch_.mark_used(thread.chain_before);
+        return use(thread.chain_before, true);
+    }
+    if (const Walk* mended = mender_.mend(thread.reader); mended != nullptr && build_other(*mended)) {
+        epoch_.mark_used(thread.chain_before);
+        return use(thread.chain_before, true);
+    }
+    if (const auto inferred = infer(thread)) {
+        epoch_.mark_used(inferred->code);
+        sampled.stack = inferred->stack;
+        sampled.path = inferred->path;
+        sampled.names = inferred->path;
+        sampled.is_inferred = true;
+        return sampled;
+    }
+    if (!complete && complete_before && build_other(before)) {
+        epoch_.mark_used(thread.chain_before);
+        return use(thread.chain_before, false);
+    }
+    epoch_.mark_used(thread.chain);
+    return complete ? use(thread.chain, false) : keep_leaf(leaf);
+}
+
+// The plan has learnt now what the sample missed, so that a second sandwich at once may hold what the first did
+// not. It proves the stack of its own moment, and takes no sample: where the thread has stayed until then, that is
+// the sample's path.
+bool Sampler::prove_by_looks(Thread& thread) {
+    const int most = thread.wanted == kRootPath ? 1 : kMostLooks;
+    for (int look = 0; look < most && looks_.allows(); ++look) {
+        looks_.spend();
+        look_ranges_.clear();
+        thread.reader.plan(look_ranges_, true);
+        read_all(look_ranges_, look_filled_);
+        if (thread.reader.take(memory_, look_filled_) != ThreadReader::Status::kOk) return false;
+        const StackBuilder::Built built = builder_.build(thread.reader.walk(), other_chain_);
+        if (other_chain_.read_code && !still_stands(other_chain_)) {
+            other_chain_ = {};
+            continue;
+        }
+        if (!is_complete(thread.reader.walk(), other_chain_, built)) continue;
+        const bool is_new = !stacks_.is_proved(builder_.path_of(other_chain_));
+        if (is_new && prover_.prove(thread.reader, other_chain_)) looks_.note_proof();
+        if (thread.wanted != kRootPath && stacks_.is_proved(thread.wanted)) return true;
+    }
+    return false;
+}
+
+// The stack at which the thread happens to stand is real. It proves that path and takes no sample: a
+// sample taken by a stop would be of another moment than the one that was due.
+void Sampler::prove_by_stop(Thread& thread) {
+    ranges_.clear();
+    thread.reader.plan(ranges_, false);
+    const nanoseconds began = monotonic_now();
+    if (!stopper_->stop(thread.triage.tid())) {
+        budget_.spend(monotonic_now() - began);
+        return;
+    }
+    read_ranges();
+    const ThreadReader::Status status = thread.reader.take(memory_, filled_);
+    stopper_->resume();
+    budget_.spend(monotonic_now() - began);
+    if (status != ThreadReader::Status::kOk) return;
+    const StackBuilder::Built built = builder_.build(thread.reader.walk(), other_chain_);
+    if (other_chain_.read_code && !still_stands(other_chain_)) {
+        other_chain_ = {};
+        return;
+    }
+    if (is_complete(thread.reader.walk(), other_chain_, built)) builder_.prove(builder_.path_of(other_chain_));
+}
+
+}  // namespace pyprof

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a tick reads: which threads are wanted, and the ranges of all of them for one vectored call. It must read
+// nothing of a thread that sleeps on, since its stack is known.
+#include "sample/sampler.h"
+
+#include <algorithm>
+
+namespace pyprof {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Above this rate the target notices (docs/how-it-works.md), and what moves slowly is looked at less
+// often than at every sample.
+constexpr double kFastHz = 20'000;
+constexpr nanoseconds kFastReuse = std::chrono::microseconds(50);
+constexpr nanoseconds kFastSlices = std::chrono::milliseconds(1);
+
+std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+
+bool is_fast(const SamplerOptions& options) { return options.rate_hz == 0 || options.rate_hz > kFastHz; }
+
+}  // namespace
+
+bool Sampler::wants(const Thread& thread) const {
+    using State = ThreadTriage::State;
+    const bool is_idle_loop = async_ != nullptr && async_->wants_idle(thread.state.address);
+    switch (is_idle_loop ? WhichThreads::kAll : options_.which) {
+        case WhichThreads::kRunning:
+            return thread.seen == State::kRunning;
+        case WhichThreads::kAll:
+        case WhichThreads::kGilHolder:
+            return thread.seen == State::kRunning || thread.seen == State::kBlocked ||
+                   (thread.seen == State::kStillBlocked && !thread.has_last && !thread.has_nothing);
+    }
+    return false;
+}
+
+void Sampler::plan_read(nanoseconds when) {
+    ranges_.clear();
+    planned_.clear();
+    native_planned_.clear();
+    interpreter_ranges_ = 0;
+    const bool fast = is_fast(options_);
+    if (!fast || when - last_slices_ >= kFastSlices) {
+        last_slices_ = when;
+        for (Interpreter& interpreter : interpreters_) {
+            ranges_.push_back({interpreter.state.address + slice_begin_, interpreter.slice});
+        }
+        if (!runtime_slice_.empty()) ranges_.push_back({process_.runtime() + runtime_begin_, runtime_slice_});
+        interpreter_ranges_ = ranges_.size();
+    }
+    for (const auto& thread : threads_) {
+        thread->seen = thread->triage.look(target_, when, fast ? kFastReuse : nanoseconds{0});
+        if (thread->seen == ThreadTriage::State::kGone) must_refresh_ = true;
+        ++figures_.thread_looks;
+        if (thread->seen == ThreadTriage::State::kRunning) ++figures_.running_looks;
+        if (thread->seen == ThreadTriage::State::kUnknown) ++figures_.unknown;
+        if (!wants(*thread)) continue;
+        const bool moves = thread->seen == ThreadTriage::State::kRunning;
+        const bool sandwich = moves && (thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack()));
+        if (native_ != nullptr && (stopper_ != nullptr || !moves)) {
+            native_planned_.push_back(thread.get());
+            continue;
+        }
+        if (sandwich && thread->plan_samples > 0 && looks_.allows()) {
+            --thread->plan_samples;
+            looks_.spend();
+            bring_plan_up_to_date(*thread);
+        }
+        thread->first_range = ranges_.size();
+        thread->reader.plan(ranges_, sandwich);
+        thread->range_count = ranges_.size() - thread->first_range;
+        thread->version_range = ranges_.size();
+        thread->context_version = 0;
+        if (async_ != nullptr && async_->has_loop(thread->state.address) && has(async_->context_version_offset())) {
+            ranges_.push_back({thread->state.address + at(async_->context_version_offset()),
+                               std::as_writable_bytes(std::span(&thread->context_version, 1))});
+        }
+        planned_.push_back(thread.get());
+    }
+}
+
+// process_vm_readv stops at the first range that it can't read: go on behind it, so that one freed frame
+// costs no other thread its sample.
+void Sampler::read_all(std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled) {
+    filled.assign(ranges.size(), 0);
+    std::size_t done = 0;
+    while (done < ranges.size()) {
+        const ReadOutcome outcome = memory_.read(ranges.subspan(done));
+        std::fill_n(filled.begin() + static_cast<std::ptrdiff_t>(done), outcome.complete, std::uint8_t{1});
+        done += outcome.complete;
+        if (done >= ranges.size()) break;
+        if (outcome.fault == ReadFault::kGone || outcome.fault == ReadFault::kDenied) break;
+        ++done;
+    }
+}
+
+// A sample proves its own path only if its plan held all of its frames. While paths are new, the plan of the last
+// sample is too old for that: then the thread is copied once just before the sample, for the plan alone.
+void Sampler::bring_plan_up_to_date(Thread& thread) {
+    look_ranges_.clear();
+    thread.reader.plan(look_ranges_, false);
+    read_all(look_ranges_, look_filled_);
+    (void)thread.reader.take(memory_, look_filled_);
+}
+
+}  // namespace pyprof

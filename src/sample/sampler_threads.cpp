@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who is there: the target's interpreters and threads as of the last look at its lists, their names, and what a
+// tick's slice of an interpreter says of its lock and its collector. It judges no stack.
+#include "sample/sampler.h"
+
+#include <algorithm>
+
+namespace pyprof {
+
+namespace {
+
+std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
+
+}  // namespace
+
+Sampler::Interpreter* Sampler::interpreter_of(const Thread& thread) {
+    for (Interpreter& interpreter : interpreters_) {
+        if (interpreter.state.address == thread.state.interpreter) return &interpreter;
+    }
+    return nullptr;
+}
+
+const Sampler::Interpreter* Sampler::interpreter_of(const Thread& thread) const {
+    return const_cast<Sampler*>(this)->interpreter_of(thread);
+}
+
+void Sampler::refresh_threads() {
+    must_refresh_ = false;
+    ThreadList list = process_.read_threads(target_);
+    figures_.errors += list.broken_lists;
+
+    std::vector<Interpreter> interpreters;
+    for (const InterpreterState& state : list.interpreters) {
+        const auto known = std::find_if(interpreters_.begin(), interpreters_.end(), [&](const Interpreter& candidate) {
+            return candidate.state.address == state.address && candidate.state.id == state.id;
+        });
+        if (known != interpreters_.end()) {
+            interpreters.push_back(std::move(*known));
+        } else {
+            Interpreter fresh{state, ThreadNames(layout_, state.address), {}, {}, {}, false};
+            fresh.slice.resize(slice_bytes_);
+            if (has(layout_.interpreter.gil)) {
+                fresh.gil = read_pointer(memory_, state.address + at(layout_.interpreter.gil)).value_or(kNullAddress);
+            }
+            interpreters.push_back(std::move(fresh));
+        }
+        interpreters.back().threads_head = kNullAddress;
+    }
+    interpreters_ = std::move(interpreters);
+
+    std::vector<std::unique_ptr<Thread>> threads;
+    for (const ThreadState& state : list.threads) {
+        for (Interpreter& interpreter : interpreters_) {
+            if (interpreter.state.address == state.interpreter && interpreter.threads_head == kNullAddress) {
+                interpreter.threads_head = state.address;  // the first of its list
+            }
+        }
+        const auto known = std::find_if(threads_.begin(), threads_.end(), [&](const std::unique_ptr<Thread>& candidate) {
+            return candidate && candidate->state.address == state.address &&
+                   candidate->state.pthread == state.pthread &&
+                   candidate->state.native_thread_id == state.native_thread_id && candidate->triage.tid() != 0 &&
+                   candidate->seen != ThreadTriage::State::kGone;  // up to 3.10 a successor differs by nothing else
+        });
+        if (known != threads_.end()) {
+            threads.push_back(std::move(*known));
+            continue;
+        }
+        auto fresh = std::make_unique<Thread>(layout_, shape_, state, process_.tid_of(target_, state));
+        register_thread(*fresh);
+        threads.push_back(std::move(fresh));
+    }
+    for (const auto& old : threads_) {
+        if (!old) continue;
+        figures_.busiest_thread_samples = std::max(figures_.busiest_thread_samples, old->samples);
+        target_.forget_thread(old->triage.tid());
+        if (Interpreter* interpreter = interpreter_of(*old)) interpreter->names.forget(old->state.pthread);
+        process_.forget_thread_ids();
+    }
+    threads_ = std::move(threads);
+    if (native_ != nullptr) refresh_bare_threads();
+    if (async_ != nullptr) async_->set_threads(list);
+}
+
+const std::string* Sampler::program_name_of(Thread& thread) {
+    Interpreter* interpreter = interpreter_of(thread);
+    const std::string* name = interpreter == nullptr ? nullptr : interpreter->names.find(memory_, thread.state.pthread);
+    thread.is_named = name != nullptr;
+    return name;
+}
+
+void Sampler::register_thread(Thread& thread) {
+    ProfiledThread facts;
+    facts.native_id = static_cast<std::uint64_t>(thread.triage.tid());
+    facts.is_main = thread.state.is_main;
+    if (const std::string* name = program_name_of(thread)) {
+        facts.name = *name;
+    } else if (thread.triage.tid() != 0) {
+        facts.name = target_.read_thread_name(thread.triage.tid());
+    }
+    thread.index = next_index_++;
+    sink_.add_thread(facts);
+}
+
+void Sampler::parse_interpreters() {
+    if (interpreter_ranges_ == 0) return;
+    for (std::size_t i = 0; i < interpreters_.size(); ++i) {
+        Interpreter& interpreter = interpreters_[i];
+        interpreter.has_slice = filled_[i] != 0;
+        if (!interpreter.has_slice) {
+            must_refresh_ = true;
+            continue;
+        }
+        const auto head = load<std::uint64_t>(interpreter.slice.data(), at(layout_.interpreter.threads_head) - slice_begin_);
+        if (Address{head} != interpreter.threads_head) must_refresh_ = true;
+    }
+    has_runtime_slice_ = interpreter_ranges_ > interpreters_.size() && filled_[interpreter_ranges_ - 1] != 0;
+}
+
+bool Sampler::holds_gil(const Thread& thread) const {
+    GilFacts facts;
+    if (layout_.gil_kind == GilKind::kNone) return false;
+    if (layout_.gil_kind == GilKind::kRuntimeCurrent) {
+        if (!has_runtime_slice_) return false;
+        facts.holder = Address{load<std::uint64_t>(runtime_slice_.data(), at(layout_.runtime.tstate_current) - runtime_begin_)};
+    } else if (layout_.gil_kind == GilKind::kLockedHolder) {
+        const Interpreter* own = interpreter_of(thread);
+        if (own == nullptr) return false;
+        // A sub-interpreter may share the GIL that stands in another one's state.
+        for (const Interpreter& interpreter : interpreters_) {
+            if (interpreter.state.address + at(layout_.interpreter.own_gil) != own->gil || !interpreter.has_slice) continue;
+            const auto field = [&](Offset offset) { return at(layout_.interpreter.own_gil + offset) - slice_begin_; };
+            if (load<std::int32_t>(interpreter.slice.data(), field(layout_.gil.locked)) == 1) {
+                facts.holder = Address{load<std::uint64_t>(interpreter.slice.data(), field(layout_.gil.last_holder))};
+            }
+        }
+    }
+    return thread_holds_gil(layout_, facts, thread.state.address, thread.reader.thread_bytes());
+}
+
+bool Sampler::is_collecting(const Thread& thread) const {
+    if (has(layout_.runtime.gc_collecting)) {
+        return has_runtime_slice_ &&
+               load<std::int32_t>(runtime_slice_.data(), at(layout_.runtime.gc_collecting) - runtime_begin_) != 0;
+    }
+    const Interpreter* interpreter = interpreter_of(thread);
+    return interpreter != nullptr && interpreter->has_slice && has(layout_.interpreter.gc_collecting) &&
+           load<std::int32_t>(interpreter->slice.data(), at(layout_.interpreter.gc_collecting) - slice_begin_) != 0;
+}
+
+}  // namespace pyprof
