@@ -20,6 +20,14 @@ constexpr std::size_t kMaxSingleFrames = 64;
 constexpr std::uint64_t kGapBytes = 2'048;
 constexpr std::size_t kMaxHeapFrames = 64;  // up to 3.10, where every frame stands alone
 constexpr std::uint64_t kForgetAfterSamples = 64;
+// A frame is planned for the sample after the one that used it, and beyond that as long as one sample in twenty or so
+// uses it: where 200 tasks take turns, none of their frames pays for its range.
+constexpr float kKeptASample = 31.0F / 32;
+constexpr float kWorthARange = 1.5F;
+constexpr float kForgotten = 0.25F;
+constexpr std::size_t kMaxCandidates = 256;
+constexpr std::size_t kMaxCallers = 2 * kMaxFrames;
+constexpr std::uint64_t kLearnCallersEvery = 16;
 constexpr std::size_t kMaxRemembered = 1'000;
 
 std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
@@ -67,11 +75,18 @@ void ThreadReader::plan_regions() {
     first_single_ = regions_.size();
     std::sort(single_frames_.begin(), single_frames_.end(),
               [](const SingleFrame& a, const SingleFrame& b) { return raw(a.address) < raw(b.address); });
-    for (std::size_t i = 0; i < single_frames_.size();) {
+    std::size_t planned = 0;
+    for (std::size_t i = 0; i < single_frames_.size() && planned < kMaxSingleFrames;) {
+        if (!is_worth_a_range(single_frames_[i])) {
+            ++i;
+            continue;
+        }
+        ++planned;
         const Address begin = single_frames_[i].address + shape_.begin();
         Address end = begin + shape_.bytes();
         for (++i; i < single_frames_.size(); ++i) {
             const Address next = single_frames_[i].address + shape_.begin();
+            if (!is_worth_a_range(single_frames_[i])) continue;
             if (raw(next) > raw(end) + kGapBytes) break;
             end = next + shape_.bytes();
         }
@@ -259,27 +274,25 @@ const std::byte* ThreadReader::read_missing(Memory& memory, Address address) {
     return find_extra(address);
 }
 
-// A frame outside the data stack: its callers of last time are most likely its callers now, and one call
-// brings them all.
+// A frame outside the data stack: its callers of last time are most likely its callers now, and one call brings them
+// all. A coroutine is awaited by one other as long as it lives.
 void ThreadReader::read_remembered_chain(Memory& memory, Address address) {
-    const auto& previous = previous_walk_.frames;
-    auto frame = std::find_if(previous.begin(), previous.end(),
-                              [&](const RawFrame& candidate) { return candidate.address == address; });
-    std::vector<Address> wanted{address};
-    if (frame != previous.end()) {
-        for (++frame; frame != previous.end() && wanted.size() < kMaxRemembered; ++frame) {
-            if (find_copy(frame->address, false) == nullptr) wanted.push_back(frame->address);
-        }
-    }
     const std::size_t first = extra_regions_.size();
-    for (const Address begin : wanted) {
+    std::size_t passed = 0;  // that the plan holds
+    while (extra_regions_.size() - first < kMaxRemembered) {
         Region region;
-        region.begin = begin + shape_.begin();
+        region.begin = address + shape_.begin();
         region.end = region.begin + shape_.bytes();
         region.offset = extra_.size();
+        if (!extra_frames_.try_emplace(raw(region.begin), extra_regions_.size()).second) break;  // links of two moments
         extra_.resize(extra_.size() + shape_.bytes());
-        extra_frames_[raw(region.begin)] = extra_regions_.size();
         extra_regions_.push_back(region);
+        auto caller = callers_.find(raw(address));
+        while (caller != callers_.end() && passed++ < kMaxFrames && find_copy(caller->second, false) != nullptr) {
+            caller = callers_.find(raw(caller->second));
+        }
+        if (caller == callers_.end()) break;
+        address = caller->second;
     }
     std::vector<ReadRange> ranges;
     for (std::size_t i = first; i < extra_regions_.size(); ++i) {
@@ -319,7 +332,6 @@ ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uin
     const std::optional<Address> found = find_leaf(memory);
     const Address leaf = found.value_or(kNullAddress);
     leaf_ = leaf;
-    std::swap(previous_walk_, after_walk_);
     if (leaf == kNullAddress || leaf == limits_.base_frame) {
         clear(after_walk_);
         clear(before_walk_);
@@ -378,25 +390,37 @@ void ThreadReader::learn(Address leaf) {
             recent_water_ = 0;
         }
     }
-    const auto use = [&](Address address) {
-        if (chunk_of(address) != nullptr) return;
-        const auto known = std::find_if(single_frames_.begin(), single_frames_.end(),
-                                        [&](const SingleFrame& single) { return single.address == address; });
-        if (known != single_frames_.end()) {
-            known->last_used = sample_;
-        } else {
-            const std::size_t limit = shape_.on_data_stack() ? kMaxSingleFrames : kMaxHeapFrames;
-            if (single_frames_.size() < limit) single_frames_.push_back({address, sample_});
-        }
-    };
-    if (shape_.on_data_stack()) {
-        for (const Address address : after_walk_.off_stack) use(address);
-    } else {
-        const auto& frames = after_walk_.frames;
-        for (std::size_t i = 0; i < frames.size() && i < kMaxHeapFrames; ++i) use(frames[i].address);
+    const auto& off_stack = after_walk_.off_stack;
+    const auto& frames = after_walk_.frames;
+    const bool on_data_stack = shape_.on_data_stack();
+    const std::size_t count = on_data_stack ? off_stack.size() : frames.size();
+    const auto address = [&](std::size_t i) { return on_data_stack ? off_stack[i] : frames[i].address; };
+    for (std::size_t i = 0; i < count && i < (on_data_stack ? kMaxCandidates : kMaxHeapFrames); ++i) learn_single(address(i));
+    if (!extra_regions_.empty() || sample_ % kLearnCallersEvery == 0) {  // else what was learnt holds
+        for (std::size_t i = 0; i + 1 < count && i < kMaxFrames; ++i) learn_caller(address(i), address(i + 1));
     }
-    std::erase_if(single_frames_,
-                  [&](const SingleFrame& single) { return single.last_used + kForgetAfterSamples < sample_; });
+    std::erase_if(single_frames_, [](SingleFrame& single) { return (single.uses *= kKeptASample) < kForgotten; });
+}
+
+bool ThreadReader::is_worth_a_range(const SingleFrame& single) const {
+    return single.last_used == sample_ || single.uses >= kWorthARange;
+}
+
+void ThreadReader::learn_single(Address address) {
+    if (chunk_of(address) != nullptr) return;
+    const auto known = std::find_if(single_frames_.begin(), single_frames_.end(),
+                                    [&](const SingleFrame& single) { return single.address == address; });
+    if (known == single_frames_.end()) {
+        if (single_frames_.size() < kMaxCandidates) single_frames_.push_back({address, sample_, 1});
+        return;
+    }
+    known->uses += 1;
+    known->last_used = sample_;
+}
+
+void ThreadReader::learn_caller(Address address, Address caller) {
+    if (callers_.size() >= kMaxCallers) callers_.clear();
+    callers_[raw(address)] = caller;
 }
 
 }  // namespace pyprof

@@ -83,6 +83,7 @@ private:
     struct SingleFrame {  // off the data stack
         Address address{};
         std::uint64_t last_used = 0;  // sample number
+        float uses = 0;               // each worth less with every sample since
     };
     struct Planned {
         enum class What : std::uint8_t { kBefore, kThread, kCframe, kAfter } what;
@@ -100,6 +101,9 @@ private:
     const std::byte* read_missing(Memory& memory, Address address);
     void read_remembered_chain(Memory& memory, Address address);
     void learn(Address leaf);
+    void learn_single(Address address);
+    void learn_caller(Address address, Address caller);
+    [[nodiscard]] bool is_worth_a_range(const SingleFrame& single) const;
     void refuse_entries_on_data_stack(Walk& walk) const;
     [[nodiscard]] Address thread_pointer(Offset offset) const;
     [[nodiscard]] const Chunk* chunk_of(Address address) const;
@@ -129,7 +133,8 @@ private:
     std::vector<std::size_t> extra_chunks_;                    // of them: parts of a chunk
     tsl::robin_map<std::uint64_t, std::size_t> extra_frames_;  // ... single frames, by their begin
     std::vector<std::byte> extra_;
-    std::vector<SingleFrame> single_frames_;
+    std::vector<SingleFrame> single_frames_;   // used lately, by address
+    tsl::robin_map<std::uint64_t, Address> callers_;  // of frames off the data stack, the next one of these, as seen last
     std::uint64_t high_water_ = 0;    // bytes of the current chunk that recent samples used
     std::uint64_t recent_water_ = 0;
     std::uint64_t sample_ = 0;
@@ -139,7 +144,6 @@ private:
     Address leaf_{};
     Walk after_walk_;
     Walk before_walk_;
-    Walk previous_walk_;
 };
 
 }  // namespace pyprof

@@ -167,6 +167,56 @@ TEST_CASE("thread reader: a generator's frame joins the plan, and leaves it when
     });
 }
 
+TEST_CASE("thread reader: of many coroutines that take turns none is planned, and one call brings a whole chain") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (!reading.shape.on_data_stack()) return;
+        const Address root = reading.root();
+        std::vector<Address> leaves;
+        for (int task = 0; task < 100; ++task) {
+            Address frame = root;
+            for (int i = 0; i < 4; ++i) {
+                reading.builder.allocate(8192);  // far from each other
+                frame = reading.generator(frame);
+            }
+            leaves.push_back(frame);
+        }
+        for (const Address leaf : leaves) (void)reading.sample(leaf);
+        const std::size_t plain = reading.planned;
+        for (const Address leaf : leaves) {
+            CHECK(reading.sample(leaf) == Status::kOk);
+            CHECK(reading.planned <= plain);
+            CHECK(reading.calls == 2);
+            reading.check_whole(5);
+        }
+    });
+}
+
+TEST_CASE("thread reader: remembered callers that form a circle end, and one that is gone costs no frame above it") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (!reading.shape.on_data_stack()) return;
+        const Address root = reading.root();
+        reading.builder.allocate(8192);
+        const Address outer = reading.generator(root);
+        reading.builder.allocate(8192);
+        const Address inner = reading.generator(outer);
+        const auto set_back = [&](Address frame, Address caller) { reading.builder.put_field(frame, known.layout.frame.back, raw(caller)); };
+        (void)reading.sample(inner);
+        set_back(inner, root);  // now the other way round
+        set_back(outer, inner);
+        (void)reading.sample(outer);
+        for (int i = 0; i < 200; ++i) (void)reading.sample(root);
+        CHECK(reading.sample(outer) == Status::kOk);
+        reading.check_whole(3);
+        for (int i = 0; i < 200; ++i) (void)reading.sample(root);
+        reading.memory.unmap(inner, known.layout.frame.size);
+        CHECK(reading.sample(outer) == Status::kOk);
+        CHECK(reading.reader->walk().frames.size() == 1);
+        CHECK(reading.reader->walk().frames.front().address == outer);
+    });
+}
+
 TEST_CASE("thread reader: frames that lie close to each other are one range, and one that is freed is read around") {
     for_each_layout([](const KnownLayout& known) {
         Reading reading(known.layout);
