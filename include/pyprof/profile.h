@@ -77,6 +77,7 @@ struct RunFigures {
     std::uint64_t late = 0;       // ticks dropped because their time had passed
     std::uint64_t errors = 0;     // reads that failed for another reason than movement
     std::uint64_t lost = 0;       // accepted samples that did not fit the ring
+    std::uint64_t looks = 0;      // copies of a thread that take no sample, to prove a path
     std::uint64_t stops = 0;      // short stops of one thread, to prove a path or to copy its native stack
     std::uint64_t native = 0;          // samples with native frames
     std::uint64_t native_cut = 0;      // of these: not unwound to their root

@@ -60,6 +60,7 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
     if (f.unknown > 0) text += fmt::format(", {} of threads in an unknown state left out", f.unknown);
     if (f.late > 0) text += fmt::format(", {} late ({:.1f} % of all ticks)", f.late, share(f.late, f.late + f.ticks));
     if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
+    if (f.looks > 0) text += fmt::format(", {} more looks at new code", f.looks);
     if (f.stops > 0) text += fmt::format(", {} short stops ({:.1f} ms in all)", f.stops, 1000 * seconds(f.stopped));
     if (f.native_cut > 0) text += fmt::format(", {} native stacks cut", f.native_cut);
     if (f.native_none > 0) text += fmt::format(", {} without a native stack", f.native_none);
@@ -95,6 +96,7 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     count("late", f.late);
     count("errors", f.errors);
     count("lost", f.lost);
+    count("looks", f.looks);
     count("stops", f.stops);
     count("native", f.native);
     count("native_cut", f.native_cut);

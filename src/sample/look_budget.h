@@ -13,8 +13,12 @@ namespace pyprof {
 class LookBudget {
 public:
     [[nodiscard]] bool allows() const { return credit_ >= kPrice; }
-    void spend() { credit_ -= kPrice; }
+    void spend() {
+        credit_ -= kPrice;
+        ++looks_;
+    }
     void note_sample() { credit_ = std::min(credit_ + 1, kMost); }
+    [[nodiscard]] std::uint64_t looks() const { return looks_; }
     void note_proof() { credit_ = std::min(credit_ + kReward, kMost); }
 
 private:
@@ -23,6 +27,7 @@ private:
     static constexpr std::int32_t kMost = 512 * kPrice;
 
     std::int32_t credit_ = kMost;
+    std::uint64_t looks_ = 0;
 };
 
 }  // namespace pyprof

@@ -246,6 +246,7 @@ void Sampler::finish(nanoseconds now) {
 
 RunFigures Sampler::figures() const {
     RunFigures figures = figures_;
+    figures.looks = looks_.looks();
     figures.stops = budget_.stops();
     figures.stopped = budget_.spent();
     if (async_ != nullptr) async_->add_figures(figures);

@@ -152,6 +152,7 @@ TEST_CASE("look budget: one for eight samples, more as long as looks prove somet
     int at_once = 0;
     for (; budget.allows(); ++at_once) budget.spend();
     CHECK(at_once > 100);
+    CHECK(budget.looks() == static_cast<std::uint64_t>(at_once));
     int later = 0;
     for (int sample = 0; sample < 800; ++sample) {
         budget.note_sample();
