@@ -41,12 +41,15 @@ public:
     PathId intern_path(PathId parent, std::uint32_t code);
     [[nodiscard]] std::optional<PathId> find_path(PathId parent, std::uint32_t code) const;  // interns nothing
     void prove(PathId path);  // and so every prefix of it
+    // Of a path that stands for a leaf whose callers were not read: what they follow to be by now, or nothing.
+    void infer_callers(PathId path, std::optional<StackId> callers);
 
     // Any thread.
     [[nodiscard]] std::string_view string(StringId id) const;
     [[nodiscard]] const Frame& frame(FrameId id) const;
     [[nodiscard]] const Node& node(StackId id) const;
     [[nodiscard]] bool is_proved(PathId path) const;
+    [[nodiscard]] std::optional<StackId> inferred_callers(PathId path) const;
     [[nodiscard]] PathId parent_path(PathId path) const;
     [[nodiscard]] std::size_t stack_count() const;   // nodes, the root included
     [[nodiscard]] std::size_t path_count() const;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes a profile ready to be written: ids become text, paths short, and a stack whose path was never
-// proved becomes [unproved] -> leaf, because only its leaf is known to be real. It never invents or
-// drops a sample: the sum of the weights stays what was recorded.
+// proved becomes [unproved] -> leaf, because only its leaf is known to be real. A leaf whose callers were not read gets
+// those that follow by now, and is counted as inferred. No sample is invented or dropped: the sum of the weights
+// stays what was recorded.
 #include <pyprof/error.h>
 #include <pyprof/profile.h>
 
@@ -43,10 +44,10 @@ public:
 
 private:
     void add(const Profile::Weight& weight) {
-        const bool proved = is_proved(weight.stack);  // asked once: the writer may be proving it now
-        const std::uint32_t node = node_of(weight.thread, weight.stack, proved);
+        const Known known = known_of(weight.stack);  // asked once: the writer may be proving it now
+        const std::uint32_t node = node_of(weight.thread, weight.stack, known);
         if (options_.node_of_weight != nullptr) options_.node_of_weight->push_back(node);
-        if (!proved) result_.figures.truncated += weight.samples;
+        if (!known.is_proved) (known.callers ? result_.figures.inferred : result_.figures.truncated) += weight.samples;
         result_.total_samples += weight.samples;
         const auto [entry, is_new] =
             weight_of_.try_emplace(pair(weight.thread, node), result_.weights.size());
@@ -59,7 +60,7 @@ private:
     }
 
     void add(const Profile::Span& span, std::vector<std::size_t>& last_span) {
-        const std::uint32_t node = node_of(span.thread, span.stack, is_proved(span.stack));
+        const std::uint32_t node = node_of(span.thread, span.stack, known_of(span.stack));
         const ResolvedProfile::Span next{span.thread, node, span.samples, span.weight, span.begin};
         std::size_t& last = last_span[span.thread];
         if (last != kNone && result_.spans[last].node == node && follows(result_.spans[last], next)) {
@@ -70,11 +71,20 @@ private:
         result_.spans.push_back(next);
     }
 
-    [[nodiscard]] bool is_proved(StackId stack) const { return stacks_.is_proved(stacks_.node(stack).path); }
+    struct Known {  // of a stack's path
+        bool is_proved = false;
+        std::optional<StackId> callers;  // of its leaf, where they follow from what else was seen
+    };
+    [[nodiscard]] Known known_of(StackId stack) const {
+        const PathId path = stacks_.node(stack).path;
+        if (stacks_.is_proved(path)) return {true, std::nullopt};
+        return {false, stacks_.inferred_callers(path)};
+    }
 
-    std::uint32_t node_of(ThreadIndex thread, StackId stack, bool proved) {
+    std::uint32_t node_of(ThreadIndex thread, StackId stack, const Known& known) {
         const std::uint32_t root = thread_roots_[thread];
-        return proved ? proved_node(root, stack) : unproved_node(root, stack);
+        if (known.is_proved) return proved_node(root, stack);
+        return leaf_node(known.callers ? proved_node(root, *known.callers) : child(root, marker("[unproved]")), stack);
     }
 
     // Climbs until a known node, then comes back down; a loop, since stacks can be 10,000 frames deep. What native
@@ -139,13 +149,13 @@ private:
     }
 
     // The leaf is real: the thread stood there. A marker on top ([gc]) keeps the frame that it stands on.
-    std::uint32_t unproved_node(std::uint32_t root, StackId stack) {
+    std::uint32_t leaf_node(std::uint32_t below, StackId stack) {
         climbed_.clear();
         for (; stack != kRootStack; stack = stacks_.node(stack).parent) {
             climbed_.push_back(stack);
             if (stacks_.frame(stacks_.node(stack).frame).kind == FrameKind::kPython) break;
         }
-        return descend(child(root, marker("[unproved]")), kNoRoot, false);
+        return descend(below, kNoRoot, false);
     }
 
     std::uint32_t thread_root(const ProfiledThread& thread) {

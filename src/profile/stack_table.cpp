@@ -28,10 +28,13 @@ struct NodeEqual {
     }
 };
 
+constexpr std::uint32_t kNotInferred = ~0U;
+
 struct Path {
     explicit Path(PathId parent_path) : parent(parent_path) {}
     PathId parent;
     std::atomic<bool> is_proved{false};  // nothing else is published through it: relaxed is enough
+    std::atomic<std::uint32_t> callers{kNotInferred};
 };
 
 }  // namespace
@@ -122,6 +125,17 @@ const StackTable::Node& StackTable::node(StackId id) const {
 }
 PathId StackTable::parent_path(PathId path) const {
     return tables_->paths[raw(path)].parent;
+}
+
+void StackTable::infer_callers(PathId path, std::optional<StackId> callers) {
+    // A reader that sees the id must see its node.
+    tables_->paths.at(raw(path)).callers.store(callers ? raw(*callers) : kNotInferred, std::memory_order_release);
+}
+
+std::optional<StackId> StackTable::inferred_callers(PathId path) const {
+    const std::uint32_t callers = tables_->paths[raw(path)].callers.load(std::memory_order_acquire);
+    if (callers == kNotInferred) return std::nullopt;
+    return StackId{callers};
 }
 
 bool StackTable::is_proved(PathId path) const {

@@ -88,6 +88,8 @@ public:
     [[nodiscard]] CodeIndex find_version(std::uint32_t version) const;
 
     [[nodiscard]] std::size_t size() const { return by_address_.size(); }
+    // Of the object that is read next: those read since have this serial or a higher one.
+    [[nodiscard]] std::uint32_t next_serial() const { return next_serial_; }
 
 private:
     void drop(CodeIndex index);

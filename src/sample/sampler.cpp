@@ -10,6 +10,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr nanoseconds kRefreshAtLeast = std::chrono::seconds(1);
+constexpr nanoseconds kInferEvery = std::chrono::milliseconds(200);
 
 std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
 
@@ -93,7 +94,8 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
     if (thread.sandwich_samples > 0) --thread.sandwich_samples;
     const Sampled sampled = assess(thread);
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
-    thread.wanted = sampled.is_known || sampled.is_truncated ? kRootPath : sampled.path;
+    const bool has_path = !sampled.is_truncated && !sampled.is_leaf_alone;
+    thread.wanted = sampled.is_known || !has_path ? kRootPath : sampled.path;
     if (stacks_.is_proved(sampled.path)) thread.wanted = kRootPath;
     looks_.note_sample();
     if (!sampled.is_known && moves) in_doubt_.push_back(&thread);
@@ -171,6 +173,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
         refresh_threads();
     }
     plan_read(when);
+    builder_.note_copy();
     read_ranges();
     parse_interpreters();
     in_doubt_.clear();
@@ -234,6 +237,10 @@ void Sampler::end_epoch(nanoseconds now) {
         if (thread->is_named) continue;
         if (const std::string* name = program_name_of(*thread)) sink_.name_thread(thread->index, *name);
     }
+    if (now - last_inferred_ >= kInferEvery) {
+        last_inferred_ = now;
+        infer_leaves();
+    }
     if (target_.has_ended()) must_refresh_ = true;
 }
 
@@ -242,6 +249,7 @@ void Sampler::finish(nanoseconds now) {
         if (async_ != nullptr && thread != nullptr) async_->flush(thread->state.address, thread->index);
     }
     end_epoch(now);
+    infer_leaves();
 }
 
 RunFigures Sampler::figures() const {

@@ -119,6 +119,7 @@ private:
         bool is_truncated = false;
         bool is_known = false;  // its path is proved and its frames were read
         bool is_inferred = false;
+        bool is_leaf_alone = false;  // its callers may follow later; counted when the profile is made ready
         StackBuilder::Chain* chain = nullptr;  // the frames that it shows; none where they were not read
     };
 
@@ -131,7 +132,8 @@ private:
     bool has_stack_to_show(Thread& thread, ThreadReader::Status status);
     void take_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled assess(Thread& thread);
-    std::optional<StackBuilder::Step> infer(Thread& thread);
+    bool has_sure_leaf(Thread& thread);
+    void infer_leaves();
     bool prove_by_looks(Thread& thread);
     void prove_by_stop(Thread& thread);
     void read_ranges() { read_all(ranges_, filled_); }
@@ -145,6 +147,7 @@ private:
     void count_native(const NativeStacks::Joined& joined);
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
     [[nodiscard]] bool still_stands(const StackBuilder::Chain& chain);
+    [[nodiscard]] bool has_freed_code();
     [[nodiscard]] bool holds_gil(const Thread& thread) const;
     [[nodiscard]] bool is_collecting(const Thread& thread) const;
     void record_sampled(Thread& thread, const Sampled& sampled, std::chrono::nanoseconds when,
@@ -203,6 +206,7 @@ private:
     bool is_gil_held_ = false;  // at this tick, by a thread that was looked at
     std::chrono::nanoseconds last_refresh_{0};
     std::chrono::nanoseconds last_slices_{0};
+    std::chrono::nanoseconds last_inferred_{0};
     std::chrono::nanoseconds start_{0};
     bool has_start_ = false;
     ThreadIndex next_index_ = 0;

@@ -31,26 +31,39 @@ bool Sampler::is_complete(const Walk& walk, const StackBuilder::Chain& chain, St
     return layout_.frame_root != FrameRoot::kThreadFrame || !codes_.entry(chain.steps.front().code).is_generator;
 }
 
-// A code object that was first read after the frames were copied may be another one by now. As long as
-// its frame still stands there, it holds a reference to it.
+// A code object that was read only after the frames were copied may be another one by now. It is not as long as no
+// code object was freed since (3.14 on count that), or as its frame still stands there: it holds a reference to it.
 bool Sampler::still_stands(const StackBuilder::Chain& chain) {
-    std::vector<std::uint64_t> codes(chain.frames.size());
+    if (has(layout_.interpreter.code_object_generation) && !has_freed_code()) return true;
+    const std::size_t count = chain.frames.size();
+    std::vector<std::uint64_t> codes(chain.read_at.size());
     std::vector<ReadRange> ranges;
     for (std::size_t i = 0; i < codes.size(); ++i) {
-        ranges.push_back({chain.frames[i].address + at(layout_.frame.code),
-                          std::as_writable_bytes(std::span(codes).subspan(i, 1))});
+        const RawFrame& frame = chain.frames[count - 1 - chain.read_at[i]];
+        ranges.push_back({frame.address + at(layout_.frame.code), std::as_writable_bytes(std::span(codes).subspan(i, 1))});
     }
     if (memory_.read(ranges).complete != ranges.size()) return false;
     for (std::size_t i = 0; i < codes.size(); ++i) {
-        if (Address{codes[i] & layout_.pointer_mask} != chain.frames[i].code) return false;
+        if (Address{codes[i] & layout_.pointer_mask} != chain.frames[count - 1 - chain.read_at[i]].code) return false;
     }
     return true;
 }
 
-// The leaf is known, its callers are lost: as long as only one path to it is known, they follow.
-std::optional<StackBuilder::Step> Sampler::infer(Thread& thread) {
+// Whether any interpreter has freed a code object since the slices of this tick were read, before all frames.
+bool Sampler::has_freed_code() {
+    const Offset offset = layout_.interpreter.code_object_generation;
+    for (const Interpreter& interpreter : interpreters_) {
+        if (!interpreter.has_slice) return true;
+        const auto now = read_value<std::uint64_t>(memory_, interpreter.state.address + at(offset));
+        if (!now || *now != load<std::uint64_t>(interpreter.slice.data(), at(offset) - slice_begin_)) return true;
+    }
+    return false;
+}
+
+// Whether what was read at the pointer was the leaf itself, though its callers are lost.
+bool Sampler::has_sure_leaf(Thread& thread) {
     const Walk& walk = thread.reader.walk();
-    if (walk.frames.empty() || walk.frames.front().address != thread.reader.leaf()) return std::nullopt;
+    if (walk.frames.empty() || walk.frames.front().address != thread.reader.leaf()) return false;
     const RawFrame& leaf = walk.frames.front();
     if (const std::byte* copy = thread.reader.copy_of(leaf.address, true)) {
         const FrameShape::Parsed before = shape_.parse(copy, leaf.address);
@@ -59,9 +72,9 @@ std::optional<StackBuilder::Step> Sampler::infer(Thread& thread) {
         const bool differs = before.is_valid && before.frame.code != leaf.code;
         const bool executes = shape_.on_data_stack() != shape_.is_suspended(leaf);
         const bool lives = executes || (shape_.clears_popped_frames() && !leaf.of_generator);
-        if (differs && !lives) return std::nullopt;
+        if (differs && !lives) return false;
     }
-    return builder_.sole_stack(leaf, kInferSightings);
+    return true;
 }
 
 Sampler::Sampled Sampler::assess(Thread& thread) {
@@ -130,21 +143,42 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         epoch_.mark_used(thread.chain_before);
         return use(thread.chain_before, true);
     }
-    if (const auto inferred = infer(thread)) {
-        epoch_.mark_used(inferred->code);
-        sampled.stack = inferred->stack;
-        sampled.path = inferred->path;
-        sampled.names = inferred->path;
-        sampled.is_inferred = true;
+    // As long as only one path to a leaf is known, its callers follow, now or when the profile is written. A whole chain
+    // that says otherwise is asked first: it may be that of a second caller, and be proved later.
+    const bool is_sure = has_sure_leaf(thread);
+    if (complete) {
+        epoch_.mark_used(thread.chain);
+        if (is_sure) builder_.note_leaf(builder_.path_of(thread.chain));
+        return use(thread.chain, false);
+    }
+    const auto use_leaf = [&](const StackBuilder::Step& step) {
+        epoch_.mark_used(step.code);
+        sampled.stack = step.stack;
+        sampled.path = step.path;
+        sampled.names = step.path;
         return sampled;
+    };
+    if (is_sure) {
+        if (const auto inferred = builder_.sole_stack(*leaf, kInferSightings)) {
+            sampled.is_inferred = true;
+            return use_leaf(*inferred);
+        }
     }
     if (!complete && complete_before && build_other(before)) {
         epoch_.mark_used(thread.chain_before);
         return use(thread.chain_before, false);
     }
     epoch_.mark_used(thread.chain);
-    return complete ? use(thread.chain, false) : keep_leaf(leaf);
+    if (is_sure) {
+        if (const auto alone = builder_.leaf_alone(*leaf)) {
+            sampled.is_leaf_alone = true;
+            return use_leaf(*alone);
+        }
+    }
+    return keep_leaf(leaf);
 }
+
+void Sampler::infer_leaves() { builder_.infer_leaves(kInferSightings); }
 
 // The plan has learnt now what the sample missed, so that a second sandwich at once may hold what the first did
 // not. It proves the stack of its own moment, and takes no sample: where the thread has stayed until then, that is
@@ -155,6 +189,7 @@ bool Sampler::prove_by_looks(Thread& thread) {
         looks_.spend();
         look_ranges_.clear();
         thread.reader.plan(look_ranges_, true);
+        builder_.note_copy();
         read_all(look_ranges_, look_filled_);
         if (thread.reader.take(memory_, look_filled_) != ThreadReader::Status::kOk) return false;
         const StackBuilder::Built built = builder_.build(thread.reader.walk(), other_chain_);
@@ -180,6 +215,7 @@ void Sampler::prove_by_stop(Thread& thread) {
         budget_.spend(monotonic_now() - began);
         return;
     }
+    builder_.note_copy();
     read_ranges();
     const ThreadReader::Status status = thread.reader.take(memory_, filled_);
     stopper_->resume();
@@ -190,7 +226,9 @@ void Sampler::prove_by_stop(Thread& thread) {
         other_chain_ = {};
         return;
     }
-    if (is_complete(thread.reader.walk(), other_chain_, built)) builder_.prove(builder_.path_of(other_chain_));
+    if (!is_complete(thread.reader.walk(), other_chain_, built)) return;
+    builder_.prove(builder_.path_of(other_chain_));
+    builder_.note_accepted(other_chain_);
 }
 
 }  // namespace pyprof

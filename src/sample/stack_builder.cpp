@@ -6,6 +6,14 @@
 
 namespace pyprof {
 
+namespace {
+
+// Identities count from 0 up, the numbers of separate roots from ~0 down.
+constexpr std::uint32_t kLeavesRoot = 1U << 31;
+constexpr std::size_t kMaxLeaves = 1U << 16;
+
+}  // namespace
+
 StackBuilder::StackBuilder(CodeCache& codes, StackTable& stacks, bool with_lines)
     : codes_(codes), stacks_(stacks), with_lines_(with_lines) {}
 
@@ -36,11 +44,16 @@ PathId StackBuilder::separate_root(std::uint32_t which) {
 
 bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step) {
     if (frame.code == kNullAddress) return false;
+    bool is_read = false;
     step.code = codes_.find(frame.code);
     if (step.code == kNoCode) {
         step.code = codes_.load_code(frame.code);
         if (step.code == kNoCode) return false;
+        is_read = true;
+    }
+    if (is_read || codes_.entry(step.code).serial >= copy_serial_) {
         chain.read_code = true;
+        chain.read_at.push_back(static_cast<std::uint32_t>(chain.steps.size()));
     }
     const auto instruction = codes_.instruction_index(step.code, frame.instruction);
     if (!instruction) return false;
@@ -79,6 +92,7 @@ StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
     const std::size_t most = std::min({count, chain.frames.size(), chain.steps.size()});
     while (common < most && (*frames)[count - 1 - common] == chain.frames[chain.frames.size() - 1 - common]) ++common;
     chain.read_code = false;
+    chain.read_at.clear();
     chain.unchanged = common;
     if (common == count && chain.steps.size() == count && chain.frames.size() == count) {
         return Built::kSame;
@@ -132,14 +146,49 @@ std::optional<StackBuilder::Step> StackBuilder::sole_stack(const RawFrame& leaf,
     if (step.code == kNoCode) return std::nullopt;
     const auto instruction = codes_.instruction_index(step.code, leaf.instruction);
     if (!instruction) return std::nullopt;
-    step.path = lineage_of(codes_.entry(step.code).identity).first;
-    if (step.path == kRootPath || !is_sole(step.path, sightings)) return std::nullopt;
-    if (raw(step.path) >= last_callers_.size()) return std::nullopt;
-    const StackId callers = last_callers_[raw(step.path)];
-    if (callers == kRootStack && stacks_.parent_path(step.path) != kRootPath) return std::nullopt;
+    const std::uint32_t identity = codes_.entry(step.code).identity;
+    const auto callers = sole_callers(identity, sightings);
+    if (!callers) return std::nullopt;
+    step.path = lineages_[identity].first;
     step.instruction = *instruction;
-    step.stack = stacks_.intern_child(callers, frame_of(step.code, *instruction), step.path);
+    step.stack = stacks_.intern_child(*callers, frame_of(step.code, *instruction), step.path);
     return step;
+}
+
+std::optional<StackId> StackBuilder::sole_callers(std::uint32_t identity, std::uint32_t sightings) const {
+    if (identity >= lineages_.size()) return std::nullopt;
+    const PathId path = lineages_[identity].first;
+    if (path == kRootPath || !is_sole(path, sightings) || raw(path) >= last_callers_.size()) return std::nullopt;
+    const StackId callers = last_callers_[raw(path)];
+    if (callers == kRootStack && stacks_.parent_path(path) != kRootPath) return std::nullopt;
+    return callers;
+}
+
+std::optional<StackBuilder::Step> StackBuilder::leaf_alone(const RawFrame& leaf) {
+    Step step;
+    step.code = codes_.find(leaf.code);
+    if (step.code == kNoCode || is_full()) return std::nullopt;
+    const auto instruction = codes_.instruction_index(step.code, leaf.instruction);
+    if (!instruction) return std::nullopt;
+    if (leaves_root_ == kRootPath) leaves_root_ = stacks_.intern_path(kRootPath, kLeavesRoot);
+    step.path = child_path(leaves_root_, step.code);
+    step.instruction = *instruction;
+    const StackId unknown = marker(kRootStack, kRootPath, "[unproved]");
+    step.stack = stacks_.intern_child(unknown, frame_of(step.code, *instruction), step.path);
+    note_leaf(step.path);
+    return step;
+}
+
+void StackBuilder::note_leaf(PathId path) {
+    if (raw(path) >= is_noted_.size()) is_noted_.resize(raw(path) + 1);
+    if (is_noted_[raw(path)] || leaves_.size() >= kMaxLeaves) return;
+    is_noted_[raw(path)] = true;
+    leaves_.push_back(path);
+}
+
+void StackBuilder::infer_leaves(std::uint32_t sightings) {
+    std::erase_if(leaves_, [&](PathId path) { return stacks_.is_proved(path); });
+    for (const PathId path : leaves_) stacks_.infer_callers(path, sole_callers(identity_of(path), sightings));
 }
 
 StackId StackBuilder::marker(StackId parent, PathId path, std::string_view name) {

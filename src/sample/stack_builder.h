@@ -33,13 +33,16 @@ public:
         std::vector<Step> steps;       // root first, as long as frames where the chain made sense
         std::uint32_t marked_epoch = 0;  // its codes are noted as used in this epoch
         std::size_t unchanged = 0;       // steps that the last build left as they were
-        bool read_code = false;          // a code object was read for it, after the frames were copied
+        bool read_code = false;          // a code object was read after the frames were copied
+        std::vector<std::uint32_t> read_at;  // ... the steps that go through such
     };
     enum class Built : std::uint8_t {
         kSame,     // equal to the chain's last state
         kChanged,
         kTorn,     // a frame and its code do not belong together; steps hold what made sense, root side
     };
+    // Frames are copied now: code that is read from here on is newer than they.
+    void note_copy() { copy_serial_ = codes_.next_serial(); }
     // Brings `chain` to the state of `walk`. A chain longer than kMaxFrames loses its middle.
     Built build(const Walk& walk, Chain& chain);
 
@@ -65,6 +68,14 @@ public:
     StackId marker(StackId parent, PathId path, std::string_view name);
     // [unproved] -> the leaf as far as it is known. `leaf` may be kNullAddress.
     StackId unproved(const RawFrame* leaf);
+    // The same for a leaf that is sure, with a path of its own: its callers may follow later, see infer_leaves().
+    // Nothing where its code is not known.
+    [[nodiscard]] std::optional<Step> leaf_alone(const RawFrame& leaf);
+    // The samples of this unproved path have a leaf that is sure: should it never be proved, callers may follow as well.
+    void note_leaf(PathId path);
+    // Gives the leaves that were noted the callers of the one path that is known to them by now, and takes them away
+    // again from those to which another path was seen.
+    void infer_leaves(std::uint32_t sightings);
     // The code's identity at the end of a path; kRootPath has none (~0).
     [[nodiscard]] std::uint32_t identity_of(PathId path) const { return path_identity_[raw(path)]; }
     PathId child_path(PathId parent, CodeIndex code);
@@ -104,12 +115,19 @@ private:
         std::uint32_t sightings = 0;  // accepted samples that went through it afresh
     };
     Lineage& lineage_of(std::uint32_t identity);
+    // What stood below the end of the only known path to a code; nothing when there are several, or it was seen too
+    // seldom.
+    [[nodiscard]] std::optional<StackId> sole_callers(std::uint32_t identity, std::uint32_t sightings) const;
 
     CodeCache& codes_;
     StackTable& stacks_;
     bool with_lines_;
     std::vector<Lineage> lineages_;      // by identity
     std::vector<StackId> last_callers_;  // by path: the parent stack of its last accepted sample
+    std::uint32_t copy_serial_ = ~0U;    // code objects from this one on were read after the copy
+    PathId leaves_root_ = kRootPath;     // of the paths of leaves alone
+    std::vector<PathId> leaves_;         // unproved paths whose leaves are sure
+    std::vector<bool> is_noted_;         // by path: it is or was one of them
     tsl::robin_map<EdgeKey, Edge, EdgeHash> edges_;
     std::vector<std::uint32_t> path_identity_{~0U};
     Walk cut_;

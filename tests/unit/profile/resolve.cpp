@@ -114,6 +114,31 @@ TEST_CASE("resolve: a stack that is proved later is whole the next time") {
     CHECK(samples_of(profile) == Samples{{"main (/srv/app.py:1) < work (/srv/app.py:1)", 1}});
 }
 
+TEST_CASE("resolve: a leaf alone gets the callers that follow by now, and loses them when they follow no longer") {
+    Recording recording;
+    const StackId callers = recording.stack({recording.frame("main"), recording.frame("load", 7)}, true);
+    const FrameId gc = recording.frame("[gc]", 0, FrameKind::kMarker);
+    const StackId alone = recording.stack({recording.frame("[unproved]", 0, FrameKind::kMarker), recording.frame("work", 5)}, false);
+    const PathId path = recording.table->node(alone).path;
+    recording.add(recording.main, alone, 3, 30);
+    recording.add(recording.main, recording.table->intern_child(alone, gc, path), 1, 40);
+    const Samples unproved{{"[unproved] < work (/srv/app.py:5)", 3}, {"[unproved] < work (/srv/app.py:5) < [gc]", 1}};
+    CHECK(samples_of(resolve(recording.profile, {})) == unproved);
+
+    recording.table->infer_callers(path, callers);
+    const ResolvedProfile inferred = resolve(recording.profile, {});
+    const std::string whole = "main (/srv/app.py:1) < load (/srv/app.py:7) < work (/srv/app.py:5)";
+    CHECK(samples_of(inferred) == Samples{{whole, 3}, {whole + " < [gc]", 1}});
+    CHECK(inferred.figures.inferred == 4);
+    CHECK(inferred.figures.truncated == 0);
+    REQUIRE(inferred.spans.size() == 2);
+    CHECK(text_of(inferred, inferred.spans[0].node) == whole);
+
+    recording.table->infer_callers(path, std::nullopt);
+    CHECK(samples_of(resolve(recording.profile, {})) == unproved);
+    CHECK(resolve(recording.profile, {}).figures.truncated == 4);
+}
+
 TEST_CASE("resolve: a root frame per thread where it was asked for, with a number for a nameless one") {
     Recording recording;
     const FrameId work = recording.frame("work");

@@ -402,7 +402,12 @@ TEST_CASE("sampler: what is torn is kept by its leaf and counted as truncated") 
             sum += samples;
         }
         CHECK(sum == 4);
-        CHECK(s.sampler->figures().truncated == 4);
+        // Those of which the leaf is sure are counted when the profile is made ready: its callers may follow by then.
+        std::uint64_t open = s.sampler->figures().truncated;
+        for (const SampleRecord& record : s.seen.records) {
+            if (!s.stacks.is_proved(s.stacks.node(record.stack).path)) open += record.samples;
+        }
+        CHECK(open == 4);
         CHECK(s.sampler->figures().samples == 4);
     });
 }

@@ -208,3 +208,55 @@ TEST_CASE("stack builder: a code has a sole caller until a second path is proved
     CHECK_FALSE(fixture.stack_builder.is_sole(path, 1));
     CHECK_FALSE(fixture.stack_builder.sole_stack(leaf, 1));
 }
+
+TEST_CASE("stack builder: leaves that stand alone follow the one known path to them, until there are two") {
+    Fixture fixture(known_layouts(PYPROF_TEST_DIR).front().layout);
+    const Address main = fixture.code("main");
+    const Address other = fixture.code("other");
+    const Address f = fixture.code("f");
+    const RawFrame leaf = fixture.frame(f, 0x9000);
+    CHECK_FALSE(fixture.stack_builder.leaf_alone(leaf));  // its code is not known yet
+    StackBuilder::Chain chain;
+    (void)fixture.stack_builder.build(fixture.walk({main, f}), chain);
+    const auto alone = fixture.stack_builder.leaf_alone(leaf);
+    REQUIRE(alone);
+    CHECK(fixture.text(alone->stack) == "[unproved];f");
+    CHECK_FALSE(fixture.stacks.is_proved(alone->path));
+    CHECK(fixture.stack_builder.identity_of(alone->path) == fixture.stack_builder.identity_of(fixture.stack_builder.path_of(chain)));
+
+    fixture.stack_builder.prove(fixture.stack_builder.path_of(chain));
+    fixture.stack_builder.infer_leaves(1);
+    CHECK_FALSE(fixture.stacks.inferred_callers(alone->path));  // proved, but not seen often enough
+    fixture.stack_builder.note_accepted(chain);
+    fixture.stack_builder.infer_leaves(1);
+    REQUIRE(fixture.stacks.inferred_callers(alone->path));
+    CHECK(fixture.text(*fixture.stacks.inferred_callers(alone->path)) == "main");
+
+    StackBuilder::Chain second;
+    (void)fixture.stack_builder.build(fixture.walk({other, f}), second);
+    fixture.stack_builder.prove(fixture.stack_builder.path_of(second));
+    fixture.stack_builder.infer_leaves(1);
+    CHECK_FALSE(fixture.stacks.inferred_callers(alone->path));
+}
+
+TEST_CASE("stack builder: code that was read after the frames were copied is told from older code") {
+    for_each_layout([](const KnownLayout& known) {
+        Fixture fixture(known.layout);
+        const Address main = fixture.code("main");
+        const Address f = fixture.code("f");
+        fixture.stack_builder.note_copy();
+        StackBuilder::Chain one;
+        StackBuilder::Chain of_another_thread;
+        (void)fixture.stack_builder.build(fixture.walk({main, f}), one);
+        CHECK(one.read_at == std::vector<std::uint32_t>{0, 1});
+        (void)fixture.stack_builder.build(fixture.walk({f}), of_another_thread);  // copied before f was read, too
+        CHECK(of_another_thread.read_at == std::vector<std::uint32_t>{0});
+        fixture.stack_builder.note_copy();
+        const Address g = fixture.code("g");
+        (void)fixture.stack_builder.build(fixture.walk({main, f, g}), one);
+        CHECK(one.read_at == std::vector<std::uint32_t>{2});
+        (void)fixture.stack_builder.build(fixture.walk({main, f}), one);
+        CHECK(one.read_at.empty());
+        CHECK_FALSE(one.read_code);
+    });
+}
