@@ -132,7 +132,7 @@ private:
     bool has_stack_to_show(Thread& thread, ThreadReader::Status status);
     void take_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled assess(Thread& thread);
-    bool has_sure_leaf(Thread& thread);
+    std::optional<RawFrame> sure_leaf(Thread& thread);
     void infer_leaves();
     bool prove_by_looks(Thread& thread);
     void prove_by_stop(Thread& thread);

@@ -60,21 +60,27 @@ bool Sampler::has_freed_code() {
     return false;
 }
 
-// Whether what was read at the pointer was the leaf itself, though its callers are lost.
-bool Sampler::has_sure_leaf(Thread& thread) {
+// What stood at the pointer to the leaf when that was read, though its callers are lost.
+std::optional<RawFrame> Sampler::sure_leaf(Thread& thread) {
     const Walk& walk = thread.reader.walk();
-    if (walk.frames.empty() || walk.frames.front().address != thread.reader.leaf()) return false;
+    if (walk.frames.empty() || walk.frames.front().address != thread.reader.leaf()) return std::nullopt;
     const RawFrame& leaf = walk.frames.front();
-    if (const std::byte* copy = thread.reader.copy_of(leaf.address, true)) {
-        const FrameShape::Parsed before = shape_.parse(copy, leaf.address);
-        // Another frame stood there earlier. The later one will do if it lives: then it was the leaf itself,
-        // at most some microseconds after the pointer was read.
-        const bool differs = before.is_valid && before.frame.code != leaf.code;
-        const bool executes = shape_.on_data_stack() != shape_.is_suspended(leaf);
-        const bool lives = executes || (shape_.clears_popped_frames() && !leaf.of_generator);
-        if (differs && !lives) return false;
-    }
-    return true;
+    const std::byte* copy = thread.reader.copy_of(leaf.address, true);
+    if (copy == nullptr) return leaf;
+    const FrameShape::Parsed before = shape_.parse(copy, leaf.address);
+    if (!before.is_valid || before.frame.code == leaf.code) return leaf;
+    // Another frame stood there earlier. One of the two will do that lives: it was the leaf itself, at most some
+    // microseconds from the moment at which the pointer was read.
+    const auto lives = [&](const RawFrame& frame) {
+        const bool executes = shape_.on_data_stack() != shape_.is_suspended(frame);
+        return executes || (shape_.clears_popped_frames() && !frame.of_generator);
+    };
+    if (lives(leaf)) return leaf;
+    const bool has_code = codes_.find(before.frame.code) != kNoCode;
+    if (!before.is_shim && has_code && before.frame.of_generator == leaf.of_generator && lives(before.frame)) return before.frame;
+    // What an ended generator left behind can't have been resumed since.
+    if (leaf.of_generator && thread.reader.had_ended(leaf.address)) return leaf;
+    return std::nullopt;
 }
 
 Sampler::Sampled Sampler::assess(Thread& thread) {
@@ -145,10 +151,10 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     }
     // As long as only one path to a leaf is known, its callers follow, now or when the profile is written. A whole chain
     // that says otherwise is asked first: it may be that of a second caller, and be proved later.
-    const bool is_sure = has_sure_leaf(thread);
+    const std::optional<RawFrame> sure = sure_leaf(thread);
     if (complete) {
         epoch_.mark_used(thread.chain);
-        if (is_sure) builder_.note_leaf(builder_.path_of(thread.chain));
+        if (sure && sure->code == leaf->code) builder_.note_leaf(builder_.path_of(thread.chain));
         return use(thread.chain, false);
     }
     const auto use_leaf = [&](const StackBuilder::Step& step) {
@@ -158,8 +164,8 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         sampled.names = step.path;
         return sampled;
     };
-    if (is_sure) {
-        if (const auto inferred = builder_.sole_stack(*leaf, kInferSightings)) {
+    if (sure) {
+        if (const auto inferred = builder_.sole_stack(*sure, kInferSightings)) {
             sampled.is_inferred = true;
             return use_leaf(*inferred);
         }
@@ -169,8 +175,8 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         return use(thread.chain_before, false);
     }
     epoch_.mark_used(thread.chain);
-    if (is_sure) {
-        if (const auto alone = builder_.leaf_alone(*leaf)) {
+    if (sure) {
+        if (const auto alone = builder_.leaf_alone(*sure)) {
             sampled.is_leaf_alone = true;
             return use_leaf(*alone);
         }

@@ -48,6 +48,9 @@ ThreadReader::ThreadReader(const Layout& layout, const FrameShape& shape, Addres
                                   t.gil_requested, t.state, t.thread_id, t.native_thread_id, t.datastack_chunk,
                                   t.datastack_top, t.datastack_limit});
     thread_bytes_.resize(at(last) + 8);
+    if (shape.on_data_stack() && has(layout.generator.frame_state) && !shape.clears_popped_frames()) {
+        head_bytes_ = static_cast<std::uint32_t>(layout.generator.frame - layout.generator.frame_state + 7) / 8 * 8;
+    }
 }
 
 Address ThreadReader::thread_pointer(Offset offset) const {
@@ -82,13 +85,13 @@ void ThreadReader::plan_regions() {
             continue;
         }
         ++planned;
-        const Address begin = single_frames_[i].address + shape_.begin();
-        Address end = begin + shape_.bytes();
+        const Address begin = single_frames_[i].address - head_bytes_;
+        Address end = single_frames_[i].address + shape_.begin() + shape_.bytes();
         for (++i; i < single_frames_.size(); ++i) {
-            const Address next = single_frames_[i].address + shape_.begin();
+            const Address next = single_frames_[i].address - head_bytes_;
             if (!is_worth_a_range(single_frames_[i])) continue;
             if (raw(next) > raw(end) + kGapBytes) break;
-            end = next + shape_.bytes();
+            end = single_frames_[i].address + shape_.begin() + shape_.bytes();
         }
         add(begin, distance(begin, end));
     }
@@ -106,14 +109,18 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich) {
         planned_.push_back({what, i});
     };
     // Leaves live shortest: their two copies lie closest to the pointer between them.
-    for (std::size_t i = regions_.size(); sandwich && i > 0; --i) add_region(Planned::What::kBefore, i - 1, before_);
+    order_.clear();
+    const bool singles_first = generator_leaves_ > 0.5F;
+    for (std::size_t i = singles_first ? first_single_ : 0; i < regions_.size(); ++i) order_.push_back(i);
+    for (std::size_t i = 0; singles_first && i < first_single_; ++i) order_.push_back(i);
+    for (std::size_t i = order_.size(); sandwich && i > 0; --i) add_region(Planned::What::kBefore, order_[i - 1], before_);
     ranges.push_back({thread_state_, thread_bytes_});
     planned_.push_back({Planned::What::kThread, 0});
     if (layout_.frame_root == FrameRoot::kThreadCframe && cframe_ != kNullAddress) {
         ranges.push_back({cframe_ + at(layout_.cframe.current_frame), cframe_bytes_});
         planned_.push_back({Planned::What::kCframe, 0});
     }
-    for (std::size_t i = 0; i < regions_.size(); ++i) add_region(Planned::What::kAfter, i, after_);
+    for (const std::size_t i : order_) add_region(Planned::What::kAfter, i, after_);
 }
 
 void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
@@ -235,6 +242,21 @@ const std::byte* ThreadReader::find_copy(Address address, bool before) {
         return (before ? before_ : after_).data() + region.offset + distance(region.begin, begin);
     }
     return nullptr;
+}
+
+// gi_frame_state, which stands right before the frame: above zero are the ended ones (FRAME_COMPLETED, FRAME_CLEARED of
+// Include/internal/pycore_frame.h).
+bool ThreadReader::had_ended(Address address) const {
+    constexpr std::int8_t kMostStates = 8;
+    if (head_bytes_ == 0) return false;
+    const Address state = address - static_cast<std::uint64_t>(layout_.generator.frame - layout_.generator.frame_state);
+    for (std::size_t i = first_single_; i < regions_.size(); ++i) {
+        const Region& region = regions_[i];
+        if (!region.in_before || !is_within(state, region.begin, region.end)) continue;
+        const auto value = load<std::int8_t>(before_.data(), region.offset + distance(region.begin, state));
+        return value > 0 && value < kMostStates;
+    }
+    return false;
 }
 
 const std::byte* ThreadReader::find_extra(Address address) const {
@@ -390,6 +412,7 @@ void ThreadReader::learn(Address leaf) {
             recent_water_ = 0;
         }
     }
+    generator_leaves_ = generator_leaves_ * kKeptASample + (chunk_of(leaf) == nullptr ? 1 - kKeptASample : 0);
     const auto& off_stack = after_walk_.off_stack;
     const auto& frames = after_walk_.frames;
     const bool on_data_stack = shape_.on_data_stack();

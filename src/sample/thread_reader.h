@@ -47,6 +47,9 @@ public:
     [[nodiscard]] std::optional<RawFrame> frame_before(Address address, Address caller);
     // The copy of the frame at `address`, FrameShape::begin() applied; nullptr when that copy lacks it.
     [[nodiscard]] const std::byte* copy_of(Address address, bool before) { return find_copy(address, before); }
+    // Whether the earlier copy holds at `address` the frame of a generator that had ended by then; where ended ones keep
+    // their code (up to 3.13).
+    [[nodiscard]] bool had_ended(Address address) const;
     [[nodiscard]] Address leaf() const { return leaf_; }  // the pointer that dates the sample
     // Where the lowest frame of the current chunk stands. A thread's first chunk keeps its first word free
     // (Python/pystate.c, push_chunk).
@@ -110,6 +113,7 @@ private:
 
     const Layout& layout_;
     const FrameShape& shape_;
+    std::uint32_t head_bytes_ = 0;  // before a frame off the data stack: the end of its generator's fields
     Address thread_state_;
     Address interpreter_{};
     std::uint64_t pthread_ = 0;
@@ -123,10 +127,12 @@ private:
     std::vector<Chunk> chunks_;      // current one first
     std::vector<Region> regions_;    // the chunks in their order, then single frames by their address
     std::size_t first_single_ = 0;   // of them
+    float generator_leaves_ = 0;     // share of recent samples whose leaf stood off the data stack
     std::vector<std::byte> before_;
     std::vector<std::byte> after_;
     std::size_t cursor_ = 0;         // region of the last hit
     std::vector<Planned> planned_;
+    std::vector<std::size_t> order_;  // of the regions, those that the leaf most likely stands in first
     bool sandwich_ = false;
 
     std::vector<Region> extra_regions_;  // read directly for this sample
