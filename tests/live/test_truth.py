@@ -178,6 +178,28 @@ def test_alternating_chains(python, tmp_path, note):
     assert_none([names for names, _ in stacks if not chain_is_possible(without_bootstrap(names))])
 
 
+ORACLES = {
+    "pathtree": (("pathtree.py", 600), lambda names: path_is_spelled(names, "n")),
+    "genpath": (("genpath.py", 600), lambda names: path_is_spelled(names, "g")),
+    "sharedmid": (("sharedmid.py", 600, 5), sharedmid_is_possible),
+}
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_a_hundred_thousand(python, tmp_path, note, oracle):
+    """The oracles at length, on a version of each kind of popped frame; at full length in tests/bench/compare.
+
+    Where the machine is slow they are fewer: what was late is no fault.
+    """
+    if python.name not in ("3.12", "3.15"):
+        pytest.skip("the shorter form is enough here")
+    command, is_possible = ORACLES[oracle]
+    with Program(python, *command) as program:
+        recording = record(program.ready().pid, tmp_path, 5, 20000, "-F")
+    stacks = whole_stacks(recording, note)
+    assert_none([names for names, _ in stacks if not is_possible(without_bootstrap(names))])
+
+
 def test_stale_code(python, tmp_path, note):
     """Code objects that come back at the same address: never the name of one over the name of another."""
     def in_ephemeral_code(stack):

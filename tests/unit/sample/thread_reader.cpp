@@ -270,6 +270,27 @@ TEST_CASE("thread reader: the sandwich holds each frame before and after the poi
     });
 }
 
+TEST_CASE("thread reader: a generator that had ended is told from one that waits, where both keep their code") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (!reading.shape.on_data_stack()) return;
+        const Address root = reading.root();
+        const auto generator = reading.builder.generator(reading.plain(root));
+        const auto had_ended = [&](int state) {
+            reading.builder.put_field(generator.object, known.layout.generator.frame_state, static_cast<std::uint8_t>(state), 1);
+            (void)reading.sample(generator.frame, true);
+            return reading.reader->had_ended(generator.frame);
+        };
+        (void)had_ended(0);
+        CHECK_FALSE(had_ended(0));   // executing
+        CHECK_FALSE(had_ended(-1));  // suspended
+        CHECK(had_ended(1) == !reading.shape.clears_popped_frames());
+        CHECK(had_ended(4) == !reading.shape.clears_popped_frames());
+        CHECK_FALSE(had_ended(77));
+        CHECK_FALSE(reading.reader->had_ended(root));
+    });
+}
+
 TEST_CASE("thread reader: a thread that is another's by now, or can't be read, is gone") {
     for_each_layout([](const KnownLayout& known) {
         Reading reading(known.layout);
