@@ -69,6 +69,8 @@ std::optional<AsyncioModules> find_asyncio_modules(Memory& memory, const Layout&
     const Address eager = find(memory, layout, tasks, "_eager_tasks");
     if (eager != kNullAddress) modules.eager_sets.push_back(eager);
 
+    modules.current_tasks = find(memory, layout, tasks, "_current_tasks");
+
     const Address futures = dict_of(memory, layout, find(memory, layout, loaded, "asyncio.futures"));
     modules.types.python_task = find(memory, layout, tasks, "_PyTask");
     modules.types.python_future = find(memory, layout, futures, "_PyFuture");

@@ -23,6 +23,7 @@ struct AsyncioModules {
     std::vector<Address> weak_sets;
     // Sets of tasks that run their first step within create_task(), 3.12 on.
     std::vector<Address> eager_sets;
+    Address current_tasks{};  // dict {loop: task that is in its step}; up to 3.13
 };
 
 // sys.modules["asyncio.tasks"] and what belongs to it; nothing where it is not loaded (yet).

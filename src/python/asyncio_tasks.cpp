@@ -4,6 +4,7 @@
 // edges, of which an awaiter that waits for something else is no end.
 #include "python/asyncio_tasks.h"
 
+#include "python/asyncio_state.h"
 #include "python/objects.h"
 
 #include <algorithm>
@@ -13,9 +14,7 @@ namespace pyprof {
 
 namespace {
 
-constexpr std::size_t kMostTasks = 200'000;
 constexpr int kMostTries = 4;
-constexpr std::uint32_t kForgetClassesAfter = 256;  // looks
 constexpr Address kNoAddress{~0ULL};
 
 std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
@@ -26,38 +25,19 @@ bool can_be_object(Address address) {
 
 }  // namespace
 
-struct AsyncioReader::Interpreter {
-    Interpreter(const Layout& layout, const AsyncioLayout& asyncio)
-        : kinds(layout), coroutines(layout, asyncio.coroutine, kinds), awaiters(layout, asyncio, kinds) {}
-
-    Address address{};
-    AsyncioModules modules;
-    ObjectKinds kinds;
-    CoroutineReader coroutines;
-    AwaiterFinder awaiters;
-    std::vector<Address> listed;  // tasks of this look
-};
-
-struct AsyncioReader::Found {
-    AsyncTask task;
-    Address name{};
-    bool name_is_int = false;
-    bool is_pending = false;
-    std::vector<FoundAwaiter> awaiters;
-};
-
 void TaskSweep::clear() {
     tasks.clear();
     frames.clear();
     edges.clear();
     order.clear();
     loops.clear();
+    moments = 1;
     torn = 0;
     broken_lists = 0;
 }
 
 AsyncioReader::AsyncioReader(Target& target, const Layout& layout, StackTable& stacks)
-    : target_(&target), layout_(&layout), stacks_(&stacks), pages_(target.memory()), names_(layout, stacks) {}
+    : target_(&target), layout_(&layout), stacks_(&stacks), whole_(target.memory()), part_(target.memory()), names_(layout, stacks) {}
 
 AsyncioReader::~AsyncioReader() = default;
 
@@ -103,14 +83,14 @@ void AsyncioReader::add_interpreter(Address interpreter) {
 
 // Up to 3.12: the thread's dict holds the running loop, or up to 3.11 a holder of {loop, pid}.
 Address AsyncioReader::running_loop_of_dict(Address thread) {
-    const auto dict = read_pointer(pages_, thread + at(layout_->thread.dict));
+    const auto dict = read_pointer(*pages_, thread + at(layout_->thread.dict));
     if (!dict || !can_be_object(*dict)) return kNullAddress;
-    const Address held = find_in_dict(pages_, *layout_, *dict, "__asyncio_running_event_loop__").value_or(kNullAddress);
+    const Address held = find_in_dict(*pages_, *layout_, *dict, "__asyncio_running_event_loop__").value_or(kNullAddress);
     if (!can_be_object(held) || !asyncio_.loop_in_holder) return held;
-    return read_pointer(pages_, held + layout_->object.header_size).value_or(kNullAddress);
+    return read_pointer(*pages_, held + layout_->object.header_size).value_or(kNullAddress);
 }
 
-void AsyncioReader::read_loops(const ThreadList& threads, TaskSweep& sweep) {
+void AsyncioReader::read_loops(const ThreadList& threads, std::vector<RunningLoop>& loops) {
     const AsyncioLayout::Thread& layout = asyncio_.thread;
     for (const ThreadState& thread : threads.threads) {
         const bool is_of_ours =
@@ -120,18 +100,18 @@ void AsyncioReader::read_loops(const ThreadList& threads, TaskSweep& sweep) {
         RunningLoop running;
         running.thread = thread.address;
         running.loop = has(layout.running_loop)
-                           ? read_pointer(pages_, thread.address + at(layout.running_loop)).value_or(kNullAddress)
+                           ? read_pointer(*pages_, thread.address + at(layout.running_loop)).value_or(kNullAddress)
                            : running_loop_of_dict(thread.address);
         if (!can_be_object(running.loop)) continue;
         if (has(layout.running_task)) {
             running.running_task =
-                read_pointer(pages_, thread.address + at(layout.running_task)).value_or(kNullAddress);
+                read_pointer(*pages_, thread.address + at(layout.running_task)).value_or(kNullAddress);
         }
         if (has(layout.context_version)) {
             running.context_version =
-                read_value<std::uint64_t>(pages_, thread.address + at(layout.context_version)).value_or(0);
+                read_value<std::uint64_t>(*pages_, thread.address + at(layout.context_version)).value_or(0);
         }
-        sweep.loops.push_back(running);
+        loops.push_back(running);
     }
 }
 
@@ -139,13 +119,13 @@ void AsyncioReader::read_loops(const ThreadList& threads, TaskSweep& sweep) {
 template <class Read>
 bool AsyncioReader::read_whole(Read&& read) {
     for (int i = 0; i < kMostTries; ++i) {
-        if (i > 0) pages_.copy_log_again();
-        pages_.start_log();
+        if (i > 0) pages_->copy_log_again();
+        pages_->start_log();
         const bool makes_sense = read();
-        pages_.stop_log();
+        pages_->stop_log();
         if (is_stopped_) return makes_sense;
-        if (pages_.check_log() != PageCache::Agreement::kEqual) continue;
-        is_of_look_ = pages_.is_log_of_look();
+        if (is_single_ && makes_sense) return true;
+        if (pages_->check_log() != PageCache::Agreement::kEqual) continue;
         return makes_sense;
     }
     return false;
@@ -153,12 +133,12 @@ bool AsyncioReader::read_whole(Read&& read) {
 
 // A circle of nodes {next, prev} within the tasks, with a head that is none (pycore_llist.h).
 bool AsyncioReader::list_linked(Address head, Address owner) {
-    Address node = read_pointer(pages_, head).value_or(kNullAddress);
+    Address node = read_pointer(*pages_, head).value_or(kNullAddress);
     Address previous = head;
     if (node == kNullAddress && owner != kNullAddress) return true;  // never set up
     while (node != head) {
-        const auto links = can_be_object(node) ? read_value<std::array<std::uint64_t, 2>>(pages_, node) : std::nullopt;
-        if (!links || Address{(*links)[1]} != previous || listed_.size() >= kMostTasks) return false;
+        const auto links = can_be_object(node) ? read_value<std::array<std::uint64_t, 2>>(*pages_, node) : std::nullopt;
+        if (!links || Address{(*links)[1]} != previous || listed_.size() >= kMostAsyncTasks) return false;
         listed_.push_back(node - at(asyncio_.task.node));
         previous = node;
         node = Address{(*links)[0]};
@@ -168,17 +148,17 @@ bool AsyncioReader::list_linked(Address head, Address owner) {
 
 // A set of tasks, or a WeakSet, whose attribute `data` is a set of weak references.
 bool AsyncioReader::list_set(Interpreter& interpreter, Address set, bool is_weak) {
-    if (is_weak) set = read_attribute(pages_, *layout_, set, "data").value_or(kNullAddress);
-    if (interpreter.kinds.kind_of(pages_, set) != ObjectKind::kSet) return false;
-    const auto members = read_set(pages_, *layout_, set, kMostTasks);
+    if (is_weak) set = read_attribute(*pages_, *layout_, set, "data").value_or(kNullAddress);
+    if (interpreter.kinds.kind_of(*pages_, set) != ObjectKind::kSet) return false;
+    const auto members = read_set(*pages_, *layout_, set, kMostAsyncTasks);
     if (!members) return false;
     for (const Address member : *members) {
         if (!is_weak) {
             listed_.push_back(member);
             continue;
         }
-        if (interpreter.kinds.kind_of(pages_, member) != ObjectKind::kWeakref) continue;
-        const auto task = read_pointer(pages_, member + layout_->object.header_size);
+        if (interpreter.kinds.kind_of(*pages_, member) != ObjectKind::kWeakref) continue;
+        const auto task = read_pointer(*pages_, member + layout_->object.header_size);
         if (task && can_be_object(*task)) listed_.push_back(*task);
     }
     return true;
@@ -186,13 +166,17 @@ bool AsyncioReader::list_set(Interpreter& interpreter, Address set, bool is_weak
 
 void AsyncioReader::list_tasks(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep) {
     interpreter.listed.clear();
+    seen_.clear();
     const auto take = [&](auto&& list) {
+        listed_.clear();
         const bool is_whole = read_whole([&] {
-            listed_.clear();
+            if (!is_single_) listed_.clear();
             return list();
         });
         if (!is_whole) ++sweep.broken_lists;  // what was listed are candidates all the same: each is judged by itself
-        interpreter.listed.insert(interpreter.listed.end(), listed_.begin(), listed_.end());
+        for (const Address task : listed_) {
+            if (seen_.insert(raw(task)).second) interpreter.listed.push_back(task);
+        }
     };
     if (has(asyncio_.task.node)) {
         for (const ThreadState& thread : threads.threads) {
@@ -208,34 +192,34 @@ void AsyncioReader::list_tasks(Interpreter& interpreter, const ThreadList& threa
 }
 
 bool AsyncioReader::is_pending_python(Address future) {
-    const auto state = read_attribute(pages_, *layout_, future, "_state");
+    const auto state = read_attribute(*pages_, *layout_, future, "_state");
     if (!state) return false;
     if (*state == kNullAddress) return true;  // the class's default
-    return read_unicode(pages_, *layout_, *state, 16) == "PENDING";
+    return read_unicode(*pages_, *layout_, *state, 16) == "PENDING";
 }
 
 bool AsyncioReader::is_done(Address future, ObjectKind kind) {
     if (kind == ObjectKind::kPythonTask || kind == ObjectKind::kPythonFuture) return !is_pending_python(future);
-    return read_value<std::int32_t>(pages_, future + at(asyncio_.future.state)).value_or(0) != 0;
+    return read_value<std::int32_t>(*pages_, future + at(asyncio_.future.state)).value_or(0) != 0;
 }
 
 bool AsyncioReader::read_c_task(Interpreter& interpreter, AsyncTask& task, Found& found) {
     // Not the reference count, which changes while the task stays as it is.
     const auto header = layout_->object.header_size;
-    if (!read_bytes(pages_, task.address + header, std::span(task_bytes_).subspan(header))) return false;
+    if (!read_bytes(*pages_, task.address + header, std::span(task_bytes_).subspan(header))) return false;
     const auto pointer = [&](Offset offset) { return Address{load<std::uint64_t>(task_bytes_.data(), at(offset))}; };
     found.is_pending = load<std::int32_t>(task_bytes_.data(), at(asyncio_.future.state)) == 0;
     task.loop = pointer(asyncio_.future.loop);
     task.coroutine = pointer(asyncio_.task.coroutine);
     task.waits_for = pointer(asyncio_.task.fut_waiter);
     found.name = pointer(asyncio_.task.name);
-    found.name_is_int = can_be_object(found.name) && interpreter.kinds.kind_of(pages_, found.name) == ObjectKind::kInt;
+    found.name_is_int = can_be_object(found.name) && interpreter.kinds.kind_of(*pages_, found.name) == ObjectKind::kInt;
     return true;
 }
 
 bool AsyncioReader::read_python_task(Interpreter&, AsyncTask& task, Found& found) {
     const auto attribute = [&](const char* name) {
-        return read_attribute(pages_, *layout_, task.address, name).value_or(kNoAddress);
+        return read_attribute(*pages_, *layout_, task.address, name).value_or(kNoAddress);
     };
     task.is_python = true;
     task.coroutine = attribute("_coro");
@@ -258,13 +242,20 @@ bool AsyncioReader::set_state(AsyncTask& task, const CoroutineChain& chain) {
         case End::kFinished:
             return false;
         case End::kExecuting:
-            // The last one of a suspended task can't execute: another thread would have to drive it.
+            // What a suspended one awaits can't execute: another thread would have to drive it.
             task.state = TaskState::kRunning;
-            return task.waits_for == kNullAddress || chain.frames.size() > 1;
+            return is_stopped_ ? task.waits_for == kNullAddress || chain.frames.size() > 1
+                               : task.waits_for == kNullAddress && chain.frames.size() == 1;
         case End::kCreated:
             task.has_begun = chain.frames.size() > 1;
             break;
         case End::kAwaitable:
+            // A coroutine that stands at a future has handed just that one to its task.
+            if (!is_stopped_ && task.waits_for != kNullAddress && is_future(chain.awaited_kind) &&
+                chain.awaited != task.waits_for) {
+                return false;
+            }
+            break;
         case End::kYield:
         case End::kEndless:
             break;
@@ -275,13 +266,12 @@ bool AsyncioReader::set_state(AsyncTask& task, const CoroutineChain& chain) {
 }
 
 StringId AsyncioReader::type_text(Interpreter& interpreter, Address object) {
-    const auto type = can_be_object(object) ? read_type(pages_, *layout_, object) : std::nullopt;
-    return type ? stacks_->intern_string(interpreter.kinds.name_of_type(pages_, *type)) : kNoString;
+    const auto type = can_be_object(object) ? read_type(*pages_, *layout_, object) : std::nullopt;
+    return type ? stacks_->intern_string(interpreter.kinds.name_of_type(*pages_, *type)) : kNoString;
 }
 
 // One try. False: what was read contradicts itself. found.is_pending false: it is done, and no longer listed.
-bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectKind kind, TaskSweep& sweep,
-                              Found& found) {
+bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectKind kind, Found& found) {
     found.task = AsyncTask{};
     found.awaiters.clear();
     found.is_pending = false;
@@ -293,33 +283,31 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     if (!found.is_pending) return true;
     if (!can_be_object(task.coroutine)) return false;
     if (task.waits_for != kNullAddress) {
-        task.waits_for_kind = interpreter.kinds.kind_of(pages_, task.waits_for);
+        task.waits_for_kind = interpreter.kinds.kind_of(*pages_, task.waits_for);
         if (task.waits_for_kind == ObjectKind::kNone) task.waits_for = kNullAddress;
         if (task.waits_for_kind == ObjectKind::kUnreadable) return false;
     }
-    interpreter.coroutines.read_chain(pages_, task.coroutine, chain_);
+    interpreter.coroutines.read_chain(*pages_, task.coroutine, chain_);
     if (!set_state(task, chain_)) return false;
-    interpreter.awaiters.find(pages_, address, kind, found.awaiters);
+    interpreter.awaiters.find(*pages_, address, kind, found.awaiters);
 
-    task.name = names_.read_name(pages_, found.name, found.name_is_int);
-    const auto qualname = read_pointer(pages_, task.coroutine + at(layout_->generator.qualname));
-    if (qualname && !chain_.frames.empty()) task.coroutine_name = names_.read_text(pages_, *qualname);
+    task.name = names_.read_name(*pages_, found.name, found.name_is_int);
+    const auto qualname = read_pointer(*pages_, task.coroutine + at(layout_->generator.qualname));
+    if (qualname && !chain_.frames.empty()) task.coroutine_name = names_.read_text(*pages_, *qualname);
     if (task.waits_for != kNullAddress) task.waits_for_type = type_text(interpreter, task.waits_for);
     if (task.awaited != kNullAddress) task.awaited_type = type_text(interpreter, task.awaited);
-    task.first_frame = static_cast<std::uint32_t>(sweep.frames.size());
-    task.frame_count = static_cast<std::uint32_t>(chain_.frames.size());
     return true;
 }
 
 void AsyncioReader::read_tasks(Interpreter& interpreter, TaskSweep& sweep) {
     Found found;
     for (const Address address : interpreter.listed) {
-        if (index_.find(raw(address)) != index_.end() || sweep.tasks.size() >= kMostTasks) continue;
+        if (index_.find(raw(address)) != index_.end() || sweep.tasks.size() >= kMostAsyncTasks) continue;
         bool is_task_at_all = false;
         const bool is_whole = read_whole([&] {
-            const ObjectKind kind = interpreter.kinds.kind_of(pages_, address);
+            const ObjectKind kind = interpreter.kinds.kind_of(*pages_, address);
             is_task_at_all = is_task(kind);
-            return is_task_at_all && read_task(interpreter, address, kind, sweep, found);
+            return is_task_at_all && read_task(interpreter, address, kind, found);
         });
         if (!is_whole) {
             if (is_task_at_all) ++sweep.torn;
@@ -327,12 +315,13 @@ void AsyncioReader::read_tasks(Interpreter& interpreter, TaskSweep& sweep) {
         }
         if (!found.is_pending) continue;
         AsyncTask& task = found.task;
-        task.is_of_look = is_stopped_ || is_of_look_;
         for (const RunningLoop& running : sweep.loops) {
             if (running.loop != task.loop) continue;
             task.thread = running.thread;
             task.is_current = running.running_task == task.address;
         }
+        task.first_frame = static_cast<std::uint32_t>(sweep.frames.size());
+        task.frame_count = static_cast<std::uint32_t>(chain_.frames.size());
         sweep.frames.insert(sweep.frames.end(), chain_.frames.rbegin(), chain_.frames.rend());
         index_[raw(address)] = static_cast<TaskIndex>(sweep.tasks.size());
         if (awaiters_.size() <= sweep.tasks.size()) awaiters_.emplace_back();
@@ -349,7 +338,9 @@ void AsyncioReader::resolve_edges(TaskSweep& sweep) {
             if (known == index_.end()) continue;  // done, or never a task of asyncio
             const Address waits_for = sweep.tasks[known->second].waits_for;
             const bool is_wait = waits_for != kNullAddress && waits_for == awaiter.through;
-            if (awaiter.must_wait && !is_wait) continue;
+            // Who is told as an awaiter and waits for something else was one, or will be; at rest that may be shown.
+            const bool is_claim_alone = awaiter.must_wait || (awaiter.source == EdgeSource::kAwaitedBy && !is_stopped_);
+            if (is_claim_alone && !is_wait) continue;
             sweep.edges.push_back({task, known->second, awaiter.source, is_wait});
         }
     }
@@ -360,14 +351,11 @@ void AsyncioReader::sweep(const ThreadList& threads, bool is_stopped, TaskSweep&
     index_.clear();
     if (interpreters_.empty()) return;
     is_stopped_ = is_stopped;
-    const bool forgets = ++looks_ % kForgetClassesAfter == 0;
-    pages_.begin_look(!is_stopped);
-    read_loops(threads, sweep);
+    pages_ = &whole_;
+    forget_now_and_then();
+    pages_->begin_look(!is_stopped);
+    read_loops(threads, sweep.loops);
     for (const auto& interpreter : interpreters_) {
-        if (forgets) {
-            interpreter->kinds.forget_python_classes();
-            interpreter->awaiters.forget_functions();
-        }
         interpreter->awaiters.begin_look();
         list_tasks(*interpreter, threads, sweep);
         read_tasks(*interpreter, sweep);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All tasks of a process in one look: what each is, what its coroutines stand at, for what it waits and who
-// waits for it. The target runs on meanwhile, so each task is believed only if every byte that was read for it
-// stood there at one moment (PageCache); else it is read again by itself, and then counted as torn.
+// The tasks of a process: what each is, what its coroutines stand at, for what it waits and who waits for it.
+// The target runs on meanwhile. A loop counts each callback that it calls in its thread's context_ver, and only a
+// callback moves a task; so what was copied while that counter stood still is of one moment, and nothing else
+// is believed (look(), read_path()). sweep() serves whoever stops the target, or wants each task once.
 #pragma once
 
 #include "python/asyncio_layouts.h"
@@ -18,8 +19,12 @@
 #include <pyprof/profile.h>
 #include <pyprof/target.h>
 
+#include <tsl/robin_map.h>
+#include <tsl/robin_set.h>
+
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,7 +39,8 @@ struct AsyncTask {
     Address thread{};          // state of the thread whose running loop is this task's; null: it does not run
     TaskState state = TaskState::kWaiting;
     bool has_begun = true;
-    bool is_of_look = true;    // read as it was at the look's one moment; false: some microseconds later, by itself
+    bool is_listed = true;     // false: here only for those that it awaits; it stands for itself elsewhere, or is done
+    std::uint32_t moment = 0;  // tasks of one moment of a look were all so at once; edges are within a moment
     bool is_python = false;    // asyncio.tasks._PyTask
     bool is_current = false;   // the thread says that this one runs (3.14 on)
     Address waits_for{};       // its fut_waiter; null where there is none
@@ -57,6 +63,7 @@ struct RunningLoop {
     Address loop{};
     Address running_task{};  // 3.14 on; null between two steps
     std::uint64_t context_version = 0;  // grows with every callback that the loop calls (0: not known)
+    bool is_still = false;              // it called none while its tasks were copied
 };
 
 struct TaskSweep {
@@ -65,6 +72,7 @@ struct TaskSweep {
     std::vector<TaskEdge> edges;
     std::vector<std::uint64_t> order;  // of each task, for TaskGraph: its address
     std::vector<RunningLoop> loops;
+    std::uint32_t moments = 1;
     std::uint32_t torn = 0;           // tasks that did not hold still, and are left out
     std::uint32_t broken_lists = 0;   // task lists that could not be read to their end
 
@@ -87,6 +95,18 @@ public:
     // Why tasks can't be read although asyncio is there; empty else.
     [[nodiscard]] const std::string& problem() const { return problem_; }
 
+    // The loops that run in these threads, as they are found now; look() and read_path() watch them.
+    [[nodiscard]] const std::vector<RunningLoop>& find_loops(const ThreadList& threads);
+    [[nodiscard]] const std::vector<RunningLoop>& loops() const { return watched_; }
+    // All tasks, each with all above it as they were at one moment. While its loop moves, tasks are read a few at a
+    // time, and the sweep holds an awaiter once for each such moment. What never held still is counted as torn.
+    void look(const ThreadList& threads, TaskSweep& sweep);
+    // One task and all above it; its index, or nothing where it did not hold still or is no task (any more). The
+    // sweep's loops say what they had counted at that moment.
+    std::optional<TaskIndex> read_path(Address task, Address interpreter, TaskSweep& sweep);
+    // The task of which a loop says that it is in its step; a hint, as of no certain moment.
+    [[nodiscard]] Address current_task(const RunningLoop& loop, Address interpreter);
+
     // `is_stopped`: nothing moves, so nothing is compared and nothing is refused.
     void sweep(const ThreadList& threads, bool is_stopped, TaskSweep& sweep);
 
@@ -95,9 +115,10 @@ public:
 private:
     struct Interpreter;
     struct Found;  // one task as it was read, before edges are resolved
+    struct Node;   // one task of the moment that is being read
 
     void add_interpreter(Address interpreter);
-    void read_loops(const ThreadList& threads, TaskSweep& sweep);
+    void read_loops(const ThreadList& threads, std::vector<RunningLoop>& loops);
     [[nodiscard]] Address running_loop_of_dict(Address thread);
     void list_tasks(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep);
     template <class Read>
@@ -105,7 +126,7 @@ private:
     bool list_linked(Address head, Address owner);
     bool list_set(Interpreter& interpreter, Address set, bool is_weak);
     void read_tasks(Interpreter& interpreter, TaskSweep& sweep);
-    bool read_task(Interpreter& interpreter, Address address, ObjectKind kind, TaskSweep& sweep, Found& found);
+    bool read_task(Interpreter& interpreter, Address address, ObjectKind kind, Found& found);
     bool read_c_task(Interpreter& interpreter, AsyncTask& task, Found& found);
     bool read_python_task(Interpreter& interpreter, AsyncTask& task, Found& found);
     [[nodiscard]] bool is_pending_python(Address future);
@@ -114,25 +135,56 @@ private:
     StringId type_text(Interpreter& interpreter, Address object);
     void resolve_edges(TaskSweep& sweep);
 
+    // src/python/asyncio_looks.cpp
+    void forget_now_and_then();
+    void watch(const std::vector<RunningLoop>& loops);
+    [[nodiscard]] bool is_watched(const std::vector<RunningLoop>& loops) const;
+    void take_counters(std::vector<RunningLoop>& loops) const;
+    void begin_moment();
+    std::uint32_t node_of(Interpreter& interpreter, Address address);
+    void judge(Node& node, ObjectKind kind, bool makes_sense) const;
+    void connect_nodes(Interpreter& interpreter);
+    void spread_doubt();
+    void keep_nodes(TaskSweep& sweep);
+    void learn_pages(std::uint32_t node);
+    void look_at(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep);
+    void learn_from_whole(Interpreter& interpreter);
+    void read_parts(Interpreter& interpreter, TaskSweep& sweep);
+    void read_part(Interpreter& interpreter, std::span<const Address> starts, TaskSweep& sweep, std::vector<Address>& left);
+
     Target* target_;
     const Layout* layout_;
     StackTable* stacks_;
     AsyncioLayout asyncio_;
     bool has_layout_ = false;
     std::string problem_;
-    PageCache pages_;
+    PageCache whole_;  // all pages that looks use
+    PageCache part_;   // those of a few tasks
+    PageCache* pages_ = &whole_;  // which of them is read
     TaskNames names_;
     std::vector<std::unique_ptr<Interpreter>> interpreters_;
     bool is_stopped_ = false;
-    bool is_of_look_ = true;  // what read_whole() read last
+    bool is_single_ = false;  // pages are copied once: a list that makes sense is taken
     std::uint32_t looks_ = 0;
+    std::vector<RunningLoop> watched_;
+    tsl::robin_map<std::uint64_t, std::vector<std::uint64_t>> paths_pages_;  // by task: where its path stood last
 
     // Of one sweep.
     std::vector<Address> listed_;
+    tsl::robin_set<std::uint64_t> seen_;
     tsl::robin_map<std::uint64_t, TaskIndex> index_;  // of the tasks of the sweep
     std::vector<std::vector<FoundAwaiter>> awaiters_;
     std::vector<std::byte> task_bytes_;
     CoroutineChain chain_;
+
+    // Of one moment.
+    std::vector<Node> nodes_;
+    std::size_t node_count_ = 0;
+    bool wants_pages_ = false;  // nodes note where they stand
+    std::vector<Address> left_;  // tasks that are still to be read
+    std::vector<TaskEdge> edges_;  // between nodes
+    std::vector<std::uint32_t> open_nodes_;
+    std::vector<std::uint64_t> numbers_;
 };
 
 }  // namespace pyprof

@@ -18,10 +18,13 @@ using std::chrono::nanoseconds;
 // standing for the tasks: a process of ten thousand tasks shall not cost a processor.
 constexpr nanoseconds kLongLook = std::chrono::microseconds(1500);
 constexpr int kPauseAfterLook = 30;
-constexpr std::uint32_t kFirstLooks = 3;
-// A task that was not come to for so many looks is forgotten.
-constexpr std::uint32_t kForgetAfter = 4096;
+constexpr std::uint32_t kFirstLooks = 1;
+// A task that was not come to for so many readings is forgotten.
+constexpr std::uint32_t kForgetAfter = 1U << 16;
 constexpr std::size_t kMostViews = 1U << 16;
+constexpr std::size_t kMostOwners = 1U << 16;
+constexpr nanoseconds kPauseToLearn = std::chrono::milliseconds(200);
+constexpr std::uint32_t kMostPoorLooks = 8;
 
 }  // namespace
 
@@ -43,13 +46,25 @@ void AsyncSampler::set_threads(const ThreadList& threads) {
     threads_ = threads;
     reader_.find(threads_.interpreters);
     if (!reader_.is_found()) return;
-    std::erase_if(loops_, [&](const Loop& loop) {
-        return std::none_of(threads_.threads.begin(), threads_.threads.end(),
-                            [&](const ThreadState& state) { return state.address == loop.thread; });
-    });
     // A loop may have begun in a thread that had none, or ended.
-    next_look_ = nanoseconds{0};
-    if (!is_fresh_) look(true);
+    const std::vector<RunningLoop>& running = reader_.find_loops(threads_);
+    std::erase_if(loops_, [&](const Loop& loop) {
+        return std::none_of(running.begin(), running.end(),
+                            [&](const RunningLoop& known) { return known.thread == loop.thread; });
+    });
+    add_loops(running);
+}
+
+void AsyncSampler::add_loops(const std::vector<RunningLoop>& running) {
+    for (const RunningLoop& found : running) {
+        if (find_loop(found.thread) != nullptr) continue;
+        Loop loop;
+        loop.thread = found.thread;
+        for (const ThreadState& state : threads_.threads) {
+            if (state.address == found.thread) loop.interpreter = state.interpreter;
+        }
+        loops_.push_back(std::move(loop));
+    }
 }
 
 const AsyncSampler::Loop* AsyncSampler::find_loop(Address thread) const {
@@ -68,39 +83,58 @@ void AsyncSampler::begin_tick(nanoseconds when, nanoseconds weight) {
     is_fresh_ = false;
     ++turn_;
     for (Loop& loop : loops_) {
-        loop.running = kNullAddress;
+        loop.shown.clear();
         loop.owed += weight;
         ++loop.owed_ticks;
     }
 }
 
-void AsyncSampler::look(bool must) {
-    if (is_fresh_ || (!must && now_ < next_look_)) return;
+void AsyncSampler::look() {
+    if (is_fresh_ || now_ < next_look_) return;
     const nanoseconds began = monotonic_now();
-    reader_.sweep(threads_, false, sweep_);
+    reader_.look(threads_, all_.sweep);
     ++looks_;
-    torn_ += sweep_.torn;
-    most_tasks_ = std::max<std::uint64_t>(most_tasks_, sweep_.tasks.size());
-    graph_.build(sweep_.tasks.size(), sweep_.edges, sweep_.order, options_.with_inferred);
-    root_frames_.clear();
-    for (TaskIndex i = 0; i < sweep_.tasks.size(); ++i) {
-        const auto frames = sweep_.frames_of(sweep_.tasks[i]);
-        if (!frames.empty()) root_frames_[raw(frames.back().address)] = i;
-    }
-    std::erase_if(loops_, [&](const Loop& loop) {
-        return std::none_of(sweep_.loops.begin(), sweep_.loops.end(),
-                            [&](const RunningLoop& running) { return running.thread == loop.thread; });
-    });
-    for (const RunningLoop& running : sweep_.loops) {
-        if (find_loop(running.thread) != nullptr) continue;
-        loops_.push_back({});
-        loops_.back().thread = running.thread;
-    }
+    torn_ += all_.sweep.torn * std::max<std::uint64_t>(turn_ - last_look_turn_, 1);
+    last_look_turn_ = turn_;
+    remember(all_);
+    find_candidates();
+    add_loops(all_.sweep.loops);
     is_fresh_ = true;
     const nanoseconds took = monotonic_now() - began;
-    // The first looks read page by page what later ones have in one call.
+    // The first look reads page by page what later ones have in one call.
     next_look_ = took > kLongLook && looks_ > kFirstLooks ? now_ + kPauseAfterLook * took : nanoseconds{0};
+}
+
+// What was read stands for later: which task a root frame belongs to.
+void AsyncSampler::remember(Reading& reading) {
+    reading.serial = ++readings_;
+    const TaskSweep& sweep = reading.sweep;
+    reading.graph.build(sweep.tasks.size(), sweep.edges, sweep.order, options_.with_inferred);
+    if (owners_.size() > kMostOwners) owners_.clear();
     if (views_.size() > kMostViews) views_.clear();
+    for (const AsyncTask& task : sweep.tasks) {
+        const auto frames = sweep.frames_of(task);
+        if (frames.empty()) continue;
+        Owner& owner = owners_[raw(frames.back().address)];
+        if (owner.task == task.address && owner.number == task.name.number) continue;
+        owner = {task.address, task.name.number, turn_};
+    }
+}
+
+// A task of several moments stands for itself if no moment shows it above another one.
+void AsyncSampler::find_candidates() {
+    const TaskSweep& sweep = all_.sweep;
+    covered_.clear();
+    std::size_t listed = 0;
+    for (TaskIndex i = 0; i < sweep.tasks.size(); ++i) {
+        if (sweep.tasks[i].is_listed) ++listed;
+        if (!all_.graph.is_leaf(i)) covered_.insert(raw(sweep.tasks[i].address));
+    }
+    candidates_.clear();
+    for (TaskIndex i = 0; i < sweep.tasks.size(); ++i) {
+        if (sweep.tasks[i].is_listed && !covered_.contains(raw(sweep.tasks[i].address))) candidates_.push_back(i);
+    }
+    most_tasks_ = std::max<std::uint64_t>(most_tasks_, listed);
 }
 
 // The step of the loop's own first frame: those from there on are machinery, up to where a task begins.
@@ -134,19 +168,20 @@ std::string AsyncSampler::boundary_text(const AsyncTask& task) const {
     return fmt::format("[task {}]", !given.empty() ? given : own.empty() ? std::string_view("?") : own);
 }
 
-AsyncSampler::View* AsyncSampler::view_of(TaskIndex index) {
-    const AsyncTask& task = sweep_.tasks[index];
+AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex index) {
+    const AsyncTask& task = reading.sweep.tasks[index];
     View& view = views_[raw(task.address)];
-    const bool is_same = view.coroutine == task.coroutine && view.name.number == task.name.number && view.name.given == task.name.given;
-    if (!is_same || looks_ - view.seen > kForgetAfter) {
+    const bool is_same = view.coroutine == task.coroutine && view.name.number == task.name.number &&
+                         view.name.given == task.name.given;
+    if (!is_same || readings_ - view.seen > kForgetAfter) {
         view = View{};
         view.coroutine = task.coroutine;
         view.name = task.name;
-        view.first_seen = looks_;
     }
-    const auto frames = sweep_.frames_of(task);
-    if (view.seen != looks_ || view.chain.steps.size() != frames.size()) {
-        view.seen = looks_;
+    if (view.seen != reading.serial || view.index != index) {
+        const auto frames = reading.sweep.frames_of(task);
+        view.seen = reading.serial;
+        view.index = index;
         view.label = stacks_.intern_string(boundary_text(task));
         walk_.frames.assign(frames.begin(), frames.end());
         const StackBuilder::Built built = builder_.build(walk_, view.chain);
@@ -161,41 +196,24 @@ AsyncSampler::View* AsyncSampler::view_of(TaskIndex index) {
     return &view;
 }
 
-AsyncStacks::Place AsyncSampler::add_boundary(AsyncStacks::Place place, const View& view) {
-    return trie_.marker(place, stacks_.string(view.label));
+AsyncStacks::Place AsyncSampler::add_boundary(AsyncStacks::Place place, StringId label) {
+    return trie_.marker(place, stacks_.string(label));
 }
 
-const TaskEdge* AsyncSampler::edge_between(TaskIndex task, TaskIndex awaiter) const {
-    for (const TaskEdge& edge : graph_.awaiters(task)) {
+const TaskEdge* AsyncSampler::edge_between(const TaskGraph& graph, TaskIndex task, TaskIndex awaiter) const {
+    for (const TaskEdge& edge : graph.awaiters(task)) {
         if (edge.awaiter == awaiter) return &edge;
     }
     return nullptr;
 }
 
-// Whether an earlier look has seen the very task: asyncio numbers tasks, and gives no number twice.
-bool AsyncSampler::was_known(TaskIndex index) const {
-    const AsyncTask& task = sweep_.tasks[index];
-    const auto known = views_.find(raw(task.address));
-    return known != views_.end() && known->second.coroutine == task.coroutine && task.name.number != 0 &&
-           known->second.name.number == task.name.number && known->second.first_seen < looks_;
-}
-
-// Where the boundary of `task` stands: below its awaiters, and theirs. What was read one by one must not be put
-// together: an address at which one looked for the awaited task may be another task's by then. So awaiters must be
-// of the look's own moment, and the task as well, or be sure to have lived at that moment (`is_sure`).
-std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place stem, TaskIndex task, bool is_sure) {
-    graph_.path_of(task, turn_, path_);
+// Where the boundary of `task` stands: below its awaiters, and theirs.
+std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place stem, const Reading& reading, TaskIndex task) {
+    reading.graph.path_of(task, turn_, path_);
     Path found{stem, false};
-    if (path_.tasks.size() > 1 && !is_sure && !sweep_.tasks[task].is_of_look) {
-        (void)view_of(task);  // the next look will know it
-        return std::nullopt;
-    }
-    for (std::size_t i = 1; i < path_.tasks.size(); ++i) {
-        if (!sweep_.tasks[path_.tasks[i]].is_of_look) return std::nullopt;
-    }
     if (path_.ends_in_cycle) found.place = trie_.marker(found.place, "[await cycle]");
     for (std::size_t i = path_.tasks.size(); i-- > 0;) {
-        View* view = view_of(path_.tasks[i]);
+        View* view = view_of(reading, path_.tasks[i]);
         if (view == nullptr) return std::nullopt;
         const bool is_top = i + 1 == path_.tasks.size();
         const bool has_sure_awaiter = !is_top && !is_inferred(path_.sources[i]);
@@ -206,7 +224,7 @@ std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place s
         } else if (!is_top) {
             view->parent = found.place;
             view->has_parent = true;
-            const TaskEdge* edge = edge_between(path_.tasks[i], path_.tasks[i + 1]);
+            const TaskEdge* edge = edge_between(reading.graph, path_.tasks[i], path_.tasks[i + 1]);
             if (edge == nullptr) return std::nullopt;
             if (is_inferred(edge->source)) {
                 found.place = trie_.marker(found.place, "[spawned, inferred]");
@@ -216,15 +234,80 @@ std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place s
             }
         }
         if (i == 0) break;
-        found.place = add_boundary(found.place, *view);
-        const TaskEdge* below = edge_between(path_.tasks[i - 1], path_.tasks[i]);
+        found.place = add_boundary(found.place, view->label);
+        const TaskEdge* below = edge_between(reading.graph, path_.tasks[i - 1], path_.tasks[i]);
         if (below == nullptr) return std::nullopt;
-        const bool runs = sweep_.tasks[path_.tasks[i]].state == TaskState::kRunning;
-        if (below->is_wait && runs) return std::nullopt;  // who waits does not run: it was read at another moment
+        const bool runs = reading.sweep.tasks[path_.tasks[i]].state == TaskState::kRunning;
+        if (below->is_wait && runs) return std::nullopt;  // who waits does not run
         // One that does not wait for it stands elsewhere by now: only its own coroutine is sure to be there.
         found.place = trie_.add_coroutines(found.place, view->chain, below->is_wait ? view->chain.steps.size() : 1);
     }
     return found;
+}
+
+// Whether the very task was there in an earlier tick: asyncio numbers tasks, and gives no number twice.
+bool AsyncSampler::was_known(const AsyncTask& task, Address root_frame) const {
+    const auto known = owners_.find(raw(root_frame));
+    return known != owners_.end() && known->second.task == task.address && task.name.number != 0 &&
+           known->second.number == task.name.number && known->second.first_turn < turn_;
+}
+
+// Reads a task whose own frame `frame` was seen to run, and those above it. The frame was this task's at the moment
+// of the sample if the loop has called nothing since, or if the task was there before the sample and still is.
+bool AsyncSampler::read_task_of(Loop& loop, Address task, const RawFrame& frame, std::uint64_t version, Reading& reading,
+                                TaskIndex& index, bool& is_same_step) {
+    const auto read = reader_.read_path(task, loop.interpreter, reading.sweep);
+    remember(reading);
+    if (!read) return false;
+    index = *read;
+    const auto frames = reading.sweep.frames_of(reading.sweep.tasks[index]);
+    if (frames.empty() || frames.back().address != frame.address || frames.back().code != frame.code) return false;
+    is_same_step = false;
+    for (const RunningLoop& running : reading.sweep.loops) {
+        is_same_step |= running.thread == loop.thread && version != 0 && running.context_version == version;
+    }
+    return is_same_step || was_known(reading.sweep.tasks[index], frame.address);
+}
+
+// The task to which the outermost coroutine of a thread belongs: loop.path and loop.root.
+bool AsyncSampler::find_root(Loop& loop, const RawFrame& frame, std::uint64_t version) {
+    if (version != 0 && loop.version == version && loop.root_frame == frame.address) return true;  // still in that step
+    loop.version = 0;
+    loop.root_frame = frame.address;
+    loop.current = kNullAddress;
+    bool is_same_step = false;
+    const auto owner = owners_.find(raw(frame.address));
+    const Address known = owner == owners_.end() ? kNullAddress : owner->second.task;
+    bool is_found = known != kNullAddress && read_task_of(loop, known, frame, version, loop.path, loop.root, is_same_step);
+    if (!is_found || is_same_step) {
+        for (const RunningLoop& running : reader_.loops()) {
+            if (running.thread == loop.thread) loop.current = reader_.current_task(running, loop.interpreter);
+        }
+    }
+    if (!is_found && loop.current != kNullAddress && loop.current != known) {
+        is_found = read_task_of(loop, loop.current, frame, version, loop.path, loop.root, is_same_step);
+    }
+    if (is_found && is_same_step) loop.version = version;
+    return is_found;
+}
+
+// Tasks that began within the step of another one: eager ones.
+void AsyncSampler::find_inner_roots(Loop& loop, const StackBuilder::Chain& chain, std::size_t first, std::uint64_t version) {
+    const std::size_t count = chain.steps.size();
+    for (std::size_t step = first + 1; step < count; ++step) {
+        if (!codes_.entry(chain.steps[step].code).is_generator) continue;
+        const RawFrame& frame = chain.frames[count - 1 - step];
+        const auto owner = owners_.find(raw(frame.address));
+        const Address current = loop.current == loop.path.sweep.tasks[loop.root].address ? kNullAddress : loop.current;
+        const Address task = owner != owners_.end() ? owner->second.task : current;
+        TaskIndex index = 0;
+        bool is_same_step = false;
+        if (task == kNullAddress || !read_task_of(loop, task, frame, version, inner_, index, is_same_step)) continue;
+        if (const View* view = view_of(inner_, index)) {
+            roots_.push_back({step, view->label});
+            loop.shown.push_back(task);
+        }
+    }
 }
 
 std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackBuilder::Chain& chain,
@@ -234,82 +317,56 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackB
     const std::size_t fold = fold_of(chain);
     std::size_t first = fold == count ? 0 : fold;
     while (first < count && !codes_.entry(chain.steps[first].code).is_generator) ++first;
-    if (first == count) {
-        // Nothing of a task: the loop itself, or a plain callback.
-        if (Loop* loop = find_loop(thread)) learn_stem(*loop, chain, fold);
-        return std::nullopt;
-    }
-    look(false);
     Loop* loop = find_loop(thread);
     if (loop == nullptr) return std::nullopt;
-    if (fold < count || !loop->has_stem) learn_stem(*loop, chain, std::min(fold, first));
-
-    roots_.clear();
-    for (std::size_t i = first; i < count; ++i) {
-        if (!codes_.entry(chain.steps[i].code).is_generator) continue;
-        const RawFrame& frame = chain.frames[count - 1 - i];
-        const auto known = root_frames_.find(raw(frame.address));
-        const bool is_root = known != root_frames_.end() &&
-                             sweep_.frames_of(sweep_.tasks[known->second]).back().code == frame.code;
-        if (is_root) roots_.push_back(i);
-        if (roots_.empty()) break;  // the outermost coroutine is of no task that was seen
-    }
-    if (roots_.empty()) {
-        ++unlinked_;
+    if (first == count) {
+        // Nothing of a task: the loop itself, or a plain callback.
+        learn_stem(*loop, chain, fold);
         return std::nullopt;
     }
-    const auto task_at = [&](std::size_t step) {
-        return root_frames_.find(raw(chain.frames[count - 1 - step].address))->second;
-    };
-    const TaskIndex task = task_at(roots_.front());
-    // The frame was this task's at the moment of the sample if the task was there before it, or if the loop has
-    // called nothing since.
-    bool is_same_step = false;
-    for (const RunningLoop& running : sweep_.loops) {
-        is_same_step |= is_fresh_ && running.thread == thread && context_version != 0 &&
-                        running.context_version == context_version;
-    }
-    const bool is_known = was_known(task);
-    const bool is_sure = is_fresh_ && (is_known || is_same_step);
-    if (!is_sure && (!options_.with_inferred || !is_known)) {
-        (void)view_of(task);  // the next sample will know it
+    if (fold < count || !loop->has_stem) learn_stem(*loop, chain, std::min(fold, first));
+    if (!find_root(*loop, chain.frames[count - 1 - first], context_version)) {
         ++unlinked_;
+        learn_tasks();
         return std::nullopt;
     }
     const AsyncStacks::Place stem =
-        trie_.add_steps(trie_.root(), chain, 0, options_.full_loop_frames ? roots_.front() : std::min(fold, roots_.front()));
-    const auto path = place_below(stem, task, is_sure || is_known);
-    if (!path) {
+        trie_.add_steps(trie_.root(), chain, 0, options_.full_loop_frames ? first : std::min(fold, first));
+    const auto path = place_below(stem, loop->path, loop->root);
+    const View* view = path ? view_of(loop->path, loop->root) : nullptr;
+    if (view == nullptr) {
         ++unlinked_;
         return std::nullopt;
     }
+    for (const TaskIndex task : path_.tasks) loop->shown.push_back(loop->path.sweep.tasks[task].address);
+    roots_.assign(1, {first, view->label});
+    find_inner_roots(*loop, chain, first, context_version);
     AsyncStacks::Place place = path->place;
     for (std::size_t i = 0; i < roots_.size(); ++i) {
-        const View* view = view_of(task_at(roots_[i]));
-        if (view == nullptr) {
-            ++unlinked_;
-            return std::nullopt;
-        }
-        place = add_boundary(place, *view);
-        place = trie_.add_steps(place, chain, roots_[i], i + 1 < roots_.size() ? roots_[i + 1] : count);
+        place = add_boundary(place, roots_[i].label);
+        place = trie_.add_steps(place, chain, roots_[i].step, i + 1 < roots_.size() ? roots_[i + 1].step : count);
     }
-    loop->running = sweep_.tasks[task_at(roots_.back())].address;
-    const bool is_guess = path->is_inferred || !is_sure;
-    if (is_guess) ++inferred_;
-    return Spliced{place, is_guess};
+    if (path->is_inferred) ++inferred_;
+    return Spliced{place, path->is_inferred};
 }
 
-// Leaves with how many each stands for: all of them, or one drawn out of each of most_leaves equal parts. Those that
-// are ready come by themselves: they are few and tell what the loop does not get to.
+// Where only what runs is wanted, all tasks are looked at now and then, when one was not known.
+void AsyncSampler::learn_tasks() {
+    if (options_.mode != AsyncMode::kRunning) return;
+    look();
+    next_look_ = std::max(next_look_, now_ + kPauseToLearn);
+}
+
+// Leaves with how many each stands for: all of them, or one drawn out of each of most_leaves equal parts.
 void AsyncSampler::draw_leaves(const Loop& loop, std::vector<std::pair<TaskIndex, std::uint32_t>>& drawn) {
     drawn.clear();
-    std::size_t waiting = 0;
-    for (TaskIndex i = 0; i < sweep_.tasks.size(); ++i) {
-        const AsyncTask& task = sweep_.tasks[i];
-        if (task.thread != loop.thread || task.address == loop.running || task.state == TaskState::kRunning) continue;
-        if (graph_.is_leaf(i)) drawn.push_back({i, 1});
+    for (const TaskIndex i : candidates_) {
+        const AsyncTask& task = all_.sweep.tasks[i];
+        if (task.thread != loop.thread || task.state == TaskState::kRunning) continue;
+        if (std::find(loop.shown.begin(), loop.shown.end(), task.address) != loop.shown.end()) continue;
+        drawn.push_back({i, 1});
     }
-    waiting = drawn.size();
+    const std::size_t waiting = drawn.size();
     const std::size_t most = options_.weight == AsyncWeight::kShare ? 1 : options_.most_leaves;
     if (waiting <= most) return;
     for (std::size_t part = 0; part < most; ++part) {
@@ -321,12 +378,34 @@ void AsyncSampler::draw_leaves(const Loop& loop, std::vector<std::pair<TaskIndex
     drawn.resize(most);
 }
 
+// The stacks of what was drawn; returns how many tasks could not be shown.
+std::uint32_t AsyncSampler::place_waiting(const Loop& loop) {
+    waiting_.clear();
+    std::uint32_t lost = 0;
+    for (const auto& [task, samples] : drawn_) {
+        const auto path = place_below(loop.stem, all_, task);
+        const View* view = path ? view_of(all_, task) : nullptr;
+        if (view == nullptr) {
+            lost += samples;
+            continue;
+        }
+        if (path->is_inferred) inferred_ += samples;
+        AsyncStacks::Place place = add_boundary(path->place, view->label);
+        place = trie_.add_coroutines(place, view->chain, view->chain.steps.size());
+        if (all_.sweep.tasks[task].state == TaskState::kReady) place = trie_.marker(place, "[ready]");
+        waiting_.push_back({place, samples});
+    }
+    std::sort(waiting_.begin(), waiting_.end(),
+              [](const Waiting& a, const Waiting& b) { return raw(a.place.stack) < raw(b.place.stack); });
+    return lost;
+}
+
 bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_still, bool runs) {
     Loop* loop = find_loop(thread);
     if (loop == nullptr || !loop->has_stem) return false;
     if (!is_still) loop->is_current = false;
     if (!loop->is_current) {
-        look(false);
+        look();
         loop = find_loop(thread);
         if (loop == nullptr) return false;
         // Within the pause after a long look nothing is known anew: the next record stands for this time, too.
@@ -334,38 +413,29 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
         loop->is_current = true;
     }
     draw_leaves(*loop, drawn_);
+    const bool has_tasks = !drawn_.empty() || !loop->shown.empty();
+    // A look that missed more than it found says little of the time that it would stand for.
+    if (all_.sweep.torn > candidates_.size() && ++loop->poor_looks < kMostPoorLooks) {
+        loop->is_current = false;
+        return has_tasks;
+    }
+    loop->poor_looks = 0;
     const std::uint32_t ticks = std::max(loop->owed_ticks, 1U);
     const nanoseconds owed = loop->owed;
     loop->owed = nanoseconds{0};
     loop->owed_ticks = 0;
-    if (drawn_.empty()) return loop->running != kNullAddress;
+    if (drawn_.empty()) return has_tasks;
     if (options_.weight == AsyncWeight::kShare) {
         if (runs) return true;  // what runs is the tick's one sample
         drawn_.front().second = 1;
     }
-    waiting_.clear();
-    for (const auto& [task, samples] : drawn_) {
-        const auto path = place_below(loop->stem, task, was_known(task));
-        View* view = path ? view_of(task) : nullptr;
-        if (view == nullptr) {
-            torn_ += samples;
-            continue;
-        }
-        if (path->is_inferred) inferred_ += samples;
-        AsyncStacks::Place place = add_boundary(path->place, *view);
-        place = trie_.add_coroutines(place, view->chain, view->chain.steps.size());
-        if (sweep_.tasks[task].state == TaskState::kReady) place = trie_.marker(place, "[ready]");
-        waiting_.push_back({place, samples});
-    }
-    std::sort(waiting_.begin(), waiting_.end(),
-              [](const Waiting& a, const Waiting& b) { return raw(a.place.stack) < raw(b.place.stack); });
+    torn_ += std::uint64_t{place_waiting(*loop)} * ticks;
     for (std::size_t i = 0; i < waiting_.size();) {
-        std::size_t end = i;
+        const AsyncStacks::Place place = waiting_[i].place;
         std::uint32_t samples = 0;
-        for (; end < waiting_.size() && waiting_[end].place.stack == waiting_[i].place.stack; ++end) samples += waiting_[end].samples;
-        epoch_.add_many(index, waiting_[i].place.stack, waiting_[i].place.names, samples * ticks, samples * owed, now_ - start_);
+        for (; i < waiting_.size() && waiting_[i].place.stack == place.stack; ++i) samples += waiting_[i].samples;
+        epoch_.add_many(index, place.stack, place.names, samples * ticks, samples * owed, now_ - start_);
         task_samples_ += std::uint64_t{samples} * ticks;
-        i = end;
     }
     return true;
 }
@@ -386,7 +456,7 @@ void AsyncSampler::forget_codes() {
 
 void AsyncSampler::add_figures(RunFigures& figures) const {
     figures.task_samples = task_samples_;
-    figures.task_looks = looks_;
+    figures.task_looks = readings_;
     figures.tasks_torn = torn_;
     figures.tasks_unlinked = unlinked_;
     figures.tasks_inferred = inferred_;

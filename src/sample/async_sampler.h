@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asyncio within a tick: looks at all tasks when a loop's thread has moved, puts the tasks that wait for it
-// above what runs in a thread, and where every task is wanted records those that wait. A path is shown only
-// if it was read whole and belongs to the sample; else the thread's own stack is, and counted as unlinked.
-// Threads without a loop cost nothing here, and a process without asyncio one look-up now and then.
+// Asyncio within a tick: puts the tasks that wait for what runs in a loop's thread above it, for which it reads that
+// task and those above it alone; where every task is wanted it looks at all when a loop has moved, and records
+// those that wait. A path is shown only if it was read as of one moment and belongs to the sample; else the
+// thread's own stack is, and counted as unlinked. Threads without a loop cost nothing here.
 #pragma once
 
 #include "python/asyncio_tasks.h"
@@ -13,6 +13,7 @@
 #include <pyprof/target.h>
 
 #include <tsl/robin_map.h>
+#include <tsl/robin_set.h>
 
 #include <chrono>
 #include <cstdint>
@@ -85,39 +86,69 @@ private:
         StringId label = kNoString;
         AsyncStacks::Place parent;  // where its boundary stood last below another task
         bool has_parent = false;
-        std::uint32_t seen = 0;     // look
-        std::uint32_t first_seen = 0;
+        std::uint32_t seen = 0;     // reading
+        TaskIndex index = 0;        // in that reading
+    };
+    struct Owner {  // of a root frame: the task whose coroutine it belongs to
+        Address task{};
+        std::uint64_t number = 0;
+        std::uint64_t first_turn = 0;  // in which it was seen first
+    };
+    struct Reading {  // tasks as they were read together
+        TaskSweep sweep;
+        TaskGraph graph;
+        std::uint32_t serial = 0;
     };
     struct Loop {
         Address thread{};
+        Address interpreter{};
         AsyncStacks::Place stem;  // the thread's own frames down to the loop's
         bool has_stem = false;
-        Address running{};        // the task that this tick's sample shows
         bool is_current = false;  // its tasks were looked at since its thread fell asleep
-        std::chrono::nanoseconds owed{0};  // time that the next record of waiting tasks stands for
+        std::vector<Address> shown;         // tasks that this tick's own sample of the thread shows
+        std::chrono::nanoseconds owed{0};   // time that the next record of waiting tasks stands for
         std::uint32_t owed_ticks = 0;
+        std::uint32_t poor_looks = 0;       // in a row, that found less than they missed
+        Reading path;                 // the task that ran last, and those above it
+        std::uint64_t version = 0;    // what the loop had counted in the step in which it ran; 0: not known
+        Address root_frame{};         // of that task
+        TaskIndex root = 0;
+        Address current{};            // the task of which the loop said then that it is in its step
     };
     struct Waiting {
         AsyncStacks::Place place;
         std::uint32_t samples = 0;
     };
+    struct Root {  // where in a thread's chain a task begins
+        std::size_t step = 0;
+        StringId label = kNoString;
+    };
     [[nodiscard]] const Loop* find_loop(Address thread) const;
     [[nodiscard]] Loop* find_loop(Address thread);
-    void look(bool must);
+    void add_loops(const std::vector<RunningLoop>& running);
+    void look();
+    void learn_tasks();
+    void find_candidates();
+    void remember(Reading& reading);
     [[nodiscard]] std::size_t fold_of(const StackBuilder::Chain& chain) const;
     void learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold);
-    View* view_of(TaskIndex task);
+    View* view_of(const Reading& reading, TaskIndex task);
     [[nodiscard]] bool frames_still_stand(const StackBuilder::Chain& chain);
-    AsyncStacks::Place add_boundary(AsyncStacks::Place place, const View& view);
-    [[nodiscard]] const TaskEdge* edge_between(TaskIndex task, TaskIndex awaiter) const;
+    AsyncStacks::Place add_boundary(AsyncStacks::Place place, StringId label);
+    [[nodiscard]] const TaskEdge* edge_between(const TaskGraph& graph, TaskIndex task, TaskIndex awaiter) const;
     struct Path {
         AsyncStacks::Place place;
         bool is_inferred = false;
     };
-    std::optional<Path> place_below(AsyncStacks::Place stem, TaskIndex task, bool is_sure);
-    [[nodiscard]] bool was_known(TaskIndex task) const;
+    std::optional<Path> place_below(AsyncStacks::Place stem, const Reading& reading, TaskIndex task);
+    [[nodiscard]] bool was_known(const AsyncTask& task, Address root_frame) const;
+    bool read_task_of(Loop& loop, Address task, const RawFrame& frame, std::uint64_t version, Reading& reading,
+                      TaskIndex& index, bool& is_same_step);
+    bool find_root(Loop& loop, const RawFrame& frame, std::uint64_t version);
+    void find_inner_roots(Loop& loop, const StackBuilder::Chain& chain, std::size_t first, std::uint64_t version);
     [[nodiscard]] std::string boundary_text(const AsyncTask& task) const;
     void draw_leaves(const Loop& loop, std::vector<std::pair<TaskIndex, std::uint32_t>>& drawn);
+    std::uint32_t place_waiting(const Loop& loop);
 
     Target& target_;
     Memory& memory_;
@@ -130,15 +161,17 @@ private:
     AsyncioReader reader_;
     AsyncStacks trie_;
     ThreadList threads_;
-    TaskSweep sweep_;
-    TaskGraph graph_;
+    Reading all_;
+    Reading inner_;
     TaskGraph::Path path_;
     std::vector<Loop> loops_;
-    tsl::robin_map<std::uint64_t, View> views_;              // by task
-    tsl::robin_map<std::uint64_t, TaskIndex> root_frames_;   // by the frame of a task's own coroutine
+    tsl::robin_map<std::uint64_t, View> views_;    // by task
+    tsl::robin_map<std::uint64_t, Owner> owners_;  // by the frame of a task's own coroutine
+    tsl::robin_set<std::uint64_t> covered_;        // tasks that another one's path shows, in some moment of the look
+    std::vector<TaskIndex> candidates_;            // tasks of the look that stand for themselves
     std::vector<std::pair<TaskIndex, std::uint32_t>> drawn_;
     std::vector<Waiting> waiting_;
-    std::vector<std::size_t> roots_;  // steps of the chain at which tasks begin
+    std::vector<Root> roots_;
     Walk walk_;
     std::minstd_rand random_{1};
     StringId run_once_names_[2];
@@ -148,9 +181,10 @@ private:
     std::chrono::nanoseconds weight_{0};
     std::chrono::nanoseconds next_look_{0};
     bool is_fresh_ = false;      // looked at in this tick
-    bool must_find_ = true;
     std::uint32_t looks_ = 0;
+    std::uint32_t readings_ = 0;  // looks, and paths by themselves
     std::uint64_t turn_ = 0;
+    std::uint64_t last_look_turn_ = 0;
     std::uint64_t unlinked_ = 0;
     std::uint64_t torn_ = 0;
     std::uint64_t task_samples_ = 0;

@@ -18,67 +18,98 @@ constexpr std::size_t kMostPagesOfRun = 256;
 }  // namespace
 
 std::uint32_t PageCache::find(std::uint64_t number) const {
-    if (number == hint_number_) return hint_;
+    Hint& hint = hints_[number % kHints];
+    if (hint.number == number) return hint.index;
     const auto found = by_number_.find(number);
     if (found == by_number_.end()) return kNoPage;
-    hint_number_ = number;
-    hint_ = found->second;
-    return hint_;
+    hint = {number, found->second};
+    return found->second;
 }
+
+void PageCache::forget_hints() { hints_.fill(Hint{}); }
 
 void PageCache::keep_used_pages() {
-    std::erase_if(pages_, [&](const Page& page) { return page.is_bad || look_ - page.last_used > kKeepLooks; });
+    const auto is_useless = [&](const Page& page) { return page.is_bad || look_ - page.last_used > kKeepLooks; };
+    std::erase_if(pages_, is_useless);
     std::sort(pages_.begin(), pages_.end(), [](const Page& a, const Page& b) { return a.number < b.number; });
-    by_number_.clear();
-    hint_number_ = ~0ULL;
-    for (std::uint32_t i = 0; i < pages_.size(); ++i) {
-        pages_[i].is_double = false;
-        by_number_[pages_[i].number] = i;
-    }
-    first_.resize(std::max(first_.size(), pages_.size() * kPageSize));
-    second_.resize(first_.size());
 }
 
-// Copies pages [first_page, first_page + count), which stand in ascending order. A run in which a page is gone
-// is marked as bad whole: its pages are read one by one when somebody asks for them.
-void PageCache::fill(std::size_t first_page, std::size_t count, bool twice) {
-    struct Run {
-        std::size_t page, pages;
-    };
-    std::vector<Run> runs;
-    for (std::size_t i = first_page; i < first_page + count; ++i) {
-        const bool joins = !runs.empty() && runs.back().pages < kMostPagesOfRun &&
+// After pages_ was put in order.
+void PageCache::place_pages() {
+    by_number_.clear();
+    forget_hints();
+    for (std::uint32_t i = 0; i < pages_.size(); ++i) by_number_[pages_[i].number] = i;
+    if (first_.size() < pages_.size() * kPageSize) first_.resize(pages_.size() * kPageSize);
+}
+
+void PageCache::find_runs() {
+    runs_.clear();
+    for (std::size_t i = 0; i < pages_.size(); ++i) {
+        const bool joins = !runs_.empty() && runs_.back().pages < kMostPagesOfRun &&
                            pages_[i].number == pages_[i - 1].number + 1;
         if (joins) {
-            ++runs.back().pages;
+            ++runs_.back().pages;
         } else {
-            runs.push_back({i, 1});
+            runs_.push_back({i, 1});
         }
     }
+}
+
+// Copies all pages, which stand in ascending order, between two readings of the counters.
+void PageCache::fill(bool twice) {
+    find_runs();
+    if (twice && second_.size() < first_.size()) second_.resize(first_.size());
     ranges_.clear();
+    const auto add_counters = [&](std::vector<std::uint64_t>& values) {
+        for (std::size_t i = 0; i < counters_.size(); ++i) {
+            ranges_.push_back({counters_[i], std::as_writable_bytes(std::span(values).subspan(i, 1))});
+        }
+    };
+    add_counters(before_);
     for (std::vector<std::byte>* arena : {&first_, &second_}) {
         if (arena == &second_ && !twice) break;
-        for (const Run& run : runs) {
+        for (const Run& run : runs_) {
             ranges_.push_back({Address{pages_[run.page].number * kPageSize}, slot(*arena, run.page, run.pages)});
         }
     }
-    for (std::size_t i = first_page; i < first_page + count; ++i) {
-        pages_[i].is_bad = false;
-        pages_[i].is_double = twice;
-        pages_[i].moment = moment_;
+    add_counters(after_);
+    for (Page& page : pages_) {
+        page.is_bad = false;
+        page.is_double = twice;
+        page.moment = moment_;
     }
+    read_ranges(twice);
+}
+
+// A run in which a page is gone is marked as bad whole: its pages are read one by one when somebody asks for them.
+void PageCache::read_ranges(bool twice) {
+    const std::size_t first_run = counters_.size();
+    const std::size_t end_of_runs = first_run + runs_.size() * (twice ? 2 : 1);
+    counters_are_read_ = true;
     std::size_t done = 0;
     while (done < ranges_.size()) {
         const ReadOutcome outcome = behind_.read(std::span(ranges_).subspan(done));
         done += outcome.complete;
         if (done == ranges_.size()) break;
-        const Run& bad = runs[done % runs.size()];
-        for (std::size_t i = bad.page; i < bad.page + bad.pages; ++i) pages_[i].is_bad = true;
+        if (done < first_run || done >= end_of_runs) {
+            counters_are_read_ = false;
+        } else {
+            const Run& bad = runs_[(done - first_run) % runs_.size()];
+            for (std::size_t i = bad.page; i < bad.page + bad.pages; ++i) pages_[i].is_bad = true;
+        }
         ++done;
         if (outcome.fault == ReadFault::kUnmapped) continue;
-        for (std::size_t i = first_page; i < first_page + count; ++i) pages_[i].is_bad = true;
+        for (Page& page : pages_) page.is_bad = true;
+        counters_are_read_ = false;
         break;
     }
+}
+
+void PageCache::watch(std::span<const Address> counters) {
+    counters_.assign(counters.begin(), counters.end());
+    before_.assign(counters.size(), 0);
+    after_.assign(counters.size(), 0);
+    counters_are_read_ = false;
 }
 
 void PageCache::begin_look(bool twice) {
@@ -86,8 +117,25 @@ void PageCache::begin_look(bool twice) {
     stop_log();
     log_.clear();
     keep_used_pages();
+    place_pages();
     look_moment_ = ++moment_;
-    fill(0, pages_.size(), twice);
+    fill(twice);
+}
+
+void PageCache::begin_part(std::span<const std::uint64_t> pages) {
+    ++look_;
+    stop_log();
+    log_.clear();
+    pages_.clear();
+    for (const std::uint64_t number : pages.first(std::min(pages.size(), kMostPages))) {
+        Page page;
+        page.number = number;
+        page.last_used = look_;
+        pages_.push_back(page);
+    }
+    place_pages();
+    look_moment_ = ++moment_;
+    fill(false);
 }
 
 // A page that the look did not hold: one copy of it.
@@ -96,15 +144,18 @@ std::uint32_t PageCache::fetch(std::uint64_t number) {
     if (index == kNoPage) {
         if (pages_.size() >= kMostPages) return kNoPage;
         index = static_cast<std::uint32_t>(pages_.size());
-        pages_.push_back({number, look_, false, false});
+        Page fresh;
+        fresh.number = number;
+        fresh.last_used = look_;
+        pages_.push_back(fresh);
         by_number_[number] = index;
         if (first_.size() < pages_.size() * kPageSize) {
             first_.resize(std::max(first_.size() * 2, std::size_t{64} * kPageSize));
-            second_.resize(first_.size());
         }
     }
     Page& page = pages_[index];
     page.is_double = false;
+    page.moment = 0;  // of no other page's
     page.is_bad = !read_bytes(behind_, Address{number * kPageSize}, slot(first_, index, 1));
     return page.is_bad ? kNoPage : index;
 }
@@ -173,6 +224,15 @@ bool PageCache::is_log_of_look() const {
     return true;
 }
 
+void PageCache::add_log_pages(std::vector<std::uint64_t>& pages) const {
+    for (const Logged& logged : log_) {
+        const std::uint64_t last = (raw(logged.from) + std::max(logged.bytes, 1U) - 1) / kPageSize;
+        for (std::uint64_t number = raw(logged.from) / kPageSize; number <= last; ++number) {
+            if (pages.empty() || pages.back() != number) pages.push_back(number);
+        }
+    }
+}
+
 void PageCache::copy_log_again() {
     std::vector<std::uint64_t> numbers;
     for (const Logged& logged : log_) {
@@ -187,6 +247,7 @@ void PageCache::copy_log_again() {
     for (const std::uint64_t number : numbers) {
         if (const std::uint32_t index = find(number); index != kNoPage) places.push_back(index);
     }
+    if (second_.size() < first_.size()) second_.resize(first_.size());
     ranges_.clear();
     for (std::vector<std::byte>* arena : {&first_, &second_}) {
         for (const std::uint32_t place : places) {

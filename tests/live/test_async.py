@@ -209,8 +209,6 @@ def test_no_impossible_path(python, tmp_path, note, kind):
         is_below_main = any(frame.name == "[task main]" for frame in stack)
         if names and (is_below_main and names[0] != "n" or not path_is_spelled(names)):
             impossible.append(names)
-    if impossible and kind == "busy":
-        pytest.xfail("a known defect, told in docs/async.md: %d false paths, as %s" % (len(impossible), impossible[0]))
     assert not impossible
     assert whole > 0
 

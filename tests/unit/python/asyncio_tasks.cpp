@@ -118,6 +118,9 @@ TEST_CASE("asyncio: a finished task is left out, a ready one is told from a wait
 TEST_CASE("asyncio: an awaiter that waits for something else is none") {
     for_each_layout([](World& world, AsyncioReader& reader) {
         REQUIRE(reader.find(world.threads.interpreters));
+        // It has gone on, and its callback still stands there.
+        const Address next = world.asyncio.coroutine("root", world.asyncio.future_iter(world.future));
+        world.builder.put_field(world.parent, world.asyncio.layout().task.coroutine, raw(next));
         world.builder.put_field(world.parent, world.asyncio.layout().task.fut_waiter, raw(world.future));
         TaskSweep sweep;
         reader.sweep(world.threads, false, sweep);

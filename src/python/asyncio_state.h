@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What AsyncioReader keeps to itself, for the two files that it consists of.
+#pragma once
+
+#include "python/asyncio_tasks.h"
+
+namespace pyprof {
+
+constexpr std::size_t kMostAsyncTasks = 200'000;
+
+struct AsyncioReader::Interpreter {
+    Interpreter(const Layout& layout, const AsyncioLayout& asyncio)
+        : kinds(layout), coroutines(layout, asyncio.coroutine, kinds), awaiters(layout, asyncio, kinds) {}
+
+    Address address{};
+    AsyncioModules modules;
+    ObjectKinds kinds;
+    CoroutineReader coroutines;
+    AwaiterFinder awaiters;
+    std::vector<Address> listed;  // tasks of this look, each once
+};
+
+struct AsyncioReader::Found {
+    AsyncTask task;
+    Address name{};
+    bool name_is_int = false;
+    bool is_pending = false;
+    std::vector<FoundAwaiter> awaiters;
+};
+
+struct AsyncioReader::Node {
+    enum class Verdict : std::uint8_t {
+        kWhole,  // read as of the moment
+        kGone,   // no task, or done
+        kMoved,  // its loop moved, or it stood where nothing was copied, or it contradicts itself
+    };
+    Found found;
+    std::vector<RawFrame> frames;      // leaf first
+    std::vector<std::uint64_t> pages;  // where it stood; some more than once
+    Verdict verdict = Verdict::kMoved;
+    bool is_missing = false;  // a page was not among those copied
+    bool is_start = false;    // asked for, not only come to over its tasks
+    bool is_in_doubt = false;  // it, or a task above it, is not of the moment
+    std::size_t first_edge = 0;
+    std::size_t edge_count = 0;
+    TaskIndex kept_as = 0;
+};
+
+}  // namespace pyprof
