@@ -48,7 +48,7 @@ struct Options {
     long record_pid = 0;
     long dump_pid = 0;
     long doctor_pid = 0;
-    std::string async = "off";
+    std::string async = "running";
     std::string async_weight = "task";
     bool no_inferred = false;
     bool idle = false;
@@ -70,7 +70,7 @@ CLI::App* add_record(CLI::App& app, Options& options) {
     record->add_flag("-F,--function", options.record.functions_only, "No line numbers")->group("What to show");
     record->add_flag("--full-filenames", options.record.full_filenames, "Do not shorten file names")->group("What to show");
     record->add_flag("--inverted", options.record.inverted, "Flame graph with the leaves at the root")->group("What to show");
-    record->add_option("--async", options.async, "Asyncio: off, running (what runs, below the tasks that wait for it) or all (waiting tasks, too)")->group("Asyncio")->capture_default_str();
+    record->add_option("--async", options.async, "Asyncio, where a loop is found: running (what runs, below the tasks that wait for it), all (waiting tasks, too) or off")->group("Asyncio")->capture_default_str();
     record->add_option("--async-weight", options.async_weight, "What a waiting task counts: task (its own time) or share (a part of its loop's)")->group("Asyncio")->capture_default_str();
     record->add_flag("--no-inferred", options.no_inferred, "No task under another by likelihood alone")->group("Asyncio");
     record->add_flag("--full-loop-frames", options.record.async.full_loop_frames, "Keep the event loop's own frames above tasks")->group("Asyncio");

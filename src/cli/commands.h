@@ -29,7 +29,7 @@ struct RecordSettings {
     bool functions_only = false;
     bool full_filenames = false;
     bool inverted = false;
-    AsyncOptions async{AsyncMode::kOff};
+    AsyncOptions async{AsyncMode::kRunning};
     bool nonblocking = false;
     bool native = false;
     bool native_all = false;
