@@ -15,11 +15,10 @@ namespace pyprof {
 namespace {
 
 constexpr std::uint32_t kForgetClassesAfter = 256;  // looks
-constexpr int kMostCopies = 3;           // of everything, for one look
+constexpr int kMostCopies = 3;            // of everything, for one look
 constexpr std::size_t kMostOfPart = 256;  // tasks in a moment that is not the whole
-constexpr std::size_t kFirstPart = 4;    // tasks that are asked for at once ...
-constexpr int kRoundsOfMany = 2;         // ... so many times; then each by itself
-constexpr int kMostRounds = 8;
+constexpr std::size_t kTasksOfPart = 4;   // that are asked for at once; what is left over then each by itself
+constexpr int kMostTries = 4;             // at a part
 constexpr std::size_t kMostPaths = 1U << 15;
 constexpr std::uint32_t kNoNode = ~0U;
 
@@ -105,8 +104,8 @@ void AsyncioReader::judge(Node& node, ObjectKind kind, bool makes_sense) const {
     node.is_missing = !pages_->is_log_of_look();
     node.verdict = Verdict::kMoved;
     if (node.is_missing) return;
-    if (!is_task(kind) && kind != ObjectKind::kUnreadable) {
-        node.verdict = Verdict::kGone;
+    if (!is_task(kind)) {
+        node.verdict = Verdict::kGone;  // its memory may hold anything by now
         return;
     }
     if (!makes_sense) return;
@@ -282,16 +281,25 @@ void AsyncioReader::learn_from_whole(Interpreter& interpreter) {
 void AsyncioReader::read_parts(Interpreter& interpreter, TaskSweep& sweep) {
     if (left_.empty()) return;
     learn_from_whole(interpreter);
-    std::vector<Address> again;
-    for (int round = 0; round < kMostRounds && !left_.empty(); ++round) {
-        const std::size_t size = round < kRoundsOfMany ? kFirstPart : 1;
-        again.clear();
-        for (std::size_t i = 0; i < left_.size(); i += size) {
-            read_part(interpreter, std::span(left_).subspan(i, std::min(size, left_.size() - i)), sweep, again);
+    for (const std::size_t size : {kTasksOfPart, std::size_t{1}}) {
+        const std::vector<Address> starts = std::move(left_);
+        left_.clear();
+        for (std::size_t i = 0; i < starts.size(); i += size) {
+            read_until_still(interpreter, std::span(starts).subspan(i, std::min(size, starts.size() - i)), sweep);
         }
-        std::swap(left_, again);
     }
     sweep.torn += static_cast<std::uint32_t>(left_.size());
+}
+
+// At once again with what was left over, as long as its pages are those that were just learnt.
+void AsyncioReader::read_until_still(Interpreter& interpreter, std::span<const Address> starts, TaskSweep& sweep) {
+    open_.assign(starts.begin(), starts.end());
+    for (int i = 0; i < kMostTries && !open_.empty(); ++i) {
+        again_.clear();
+        read_part(interpreter, open_, sweep, again_);
+        std::swap(open_, again_);
+    }
+    left_.insert(left_.end(), open_.begin(), open_.end());
 }
 
 std::optional<TaskIndex> AsyncioReader::read_path(Address task, Address interpreter, TaskSweep& sweep) {
@@ -300,13 +308,8 @@ std::optional<TaskIndex> AsyncioReader::read_path(Address task, Address interpre
     for (const auto& known : interpreters_) {
         if (known->address != interpreter) continue;
         forget_now_and_then();
-        left_.assign(1, task);
-        std::vector<Address> again;
-        for (int round = 0; round < kMostRounds && !left_.empty(); ++round) {
-            again.clear();
-            read_part(*known, left_, sweep, again);
-            std::swap(left_, again);
-        }
+        left_.clear();
+        read_until_still(*known, std::span(&task, 1), sweep);
         sweep.loops = watched_;
         if (!left_.empty()) return std::nullopt;
         for (TaskIndex i = 0; i < sweep.tasks.size(); ++i) {

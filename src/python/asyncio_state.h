@@ -19,6 +19,8 @@ struct AsyncioReader::Interpreter {
     CoroutineReader coroutines;
     AwaiterFinder awaiters;
     std::vector<Address> listed;  // tasks of this look, each once
+    // Up to 3.11 a loop's holder names the process: a forked child inherits one that is not its own. 0: not known.
+    pid_t own_pid = 0;
 };
 
 struct AsyncioReader::Found {

@@ -23,6 +23,16 @@ bool can_be_object(Address address) {
     return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
 }
 
+// As the target itself sees it; 0 where that is not known.
+pid_t own_pid_of(Target& target) {
+    const auto threads = target.read_threads();
+    if (!threads) return 0;
+    for (const ThreadId& thread : *threads) {
+        if (thread.tid == target.pid()) return thread.namespace_tid;
+    }
+    return 0;
+}
+
 }  // namespace
 
 void TaskSweep::clear() {
@@ -78,6 +88,7 @@ void AsyncioReader::add_interpreter(Address interpreter) {
     added->address = interpreter;
     added->kinds.set_asyncio_types(modules->types);
     added->modules = std::move(*modules);
+    if (asyncio_.loop_in_holder) added->own_pid = own_pid_of(*target_);
     interpreters_.push_back(std::move(added));
 }
 
@@ -87,7 +98,10 @@ Address AsyncioReader::running_loop_of_dict(Address thread) {
     if (!dict || !can_be_object(*dict)) return kNullAddress;
     const Address held = find_in_dict(*pages_, *layout_, *dict, "__asyncio_running_event_loop__").value_or(kNullAddress);
     if (!can_be_object(held) || !asyncio_.loop_in_holder) return held;
-    return read_pointer(*pages_, held + layout_->object.header_size).value_or(kNullAddress);
+    const Address loop = held + layout_->object.header_size;
+    const pid_t own_pid = interpreters_.front()->own_pid;
+    if (own_pid != 0 && read_value<std::int32_t>(*pages_, loop + 8).value_or(0) != own_pid) return kNullAddress;
+    return read_pointer(*pages_, loop).value_or(kNullAddress);
 }
 
 void AsyncioReader::read_loops(const ThreadList& threads, std::vector<RunningLoop>& loops) {

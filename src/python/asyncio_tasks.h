@@ -150,6 +150,7 @@ private:
     void look_at(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep);
     void learn_from_whole(Interpreter& interpreter);
     void read_parts(Interpreter& interpreter, TaskSweep& sweep);
+    void read_until_still(Interpreter& interpreter, std::span<const Address> starts, TaskSweep& sweep);
     void read_part(Interpreter& interpreter, std::span<const Address> starts, TaskSweep& sweep, std::vector<Address>& left);
 
     Target* target_;
@@ -182,6 +183,7 @@ private:
     std::size_t node_count_ = 0;
     bool wants_pages_ = false;  // nodes note where they stand
     std::vector<Address> left_;  // tasks that are still to be read
+    std::vector<Address> open_, again_;  // of one part
     std::vector<TaskEdge> edges_;  // between nodes
     std::vector<std::uint32_t> open_nodes_;
     std::vector<std::uint64_t> numbers_;

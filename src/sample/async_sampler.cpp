@@ -91,7 +91,7 @@ void AsyncSampler::begin_tick(nanoseconds when, nanoseconds weight) {
 
 void AsyncSampler::look() {
     if (is_fresh_ || now_ < next_look_) return;
-    const nanoseconds began = monotonic_now();
+    const nanoseconds began = thread_cpu_time();
     reader_.look(threads_, all_.sweep);
     ++looks_;
     torn_ += all_.sweep.torn * std::max<std::uint64_t>(turn_ - last_look_turn_, 1);
@@ -100,7 +100,7 @@ void AsyncSampler::look() {
     find_candidates();
     add_loops(all_.sweep.loops);
     is_fresh_ = true;
-    const nanoseconds took = monotonic_now() - began;
+    const nanoseconds took = thread_cpu_time() - began;
     // The first look reads page by page what later ones have in one call.
     next_look_ = took > kLongLook && looks_ > kFirstLooks ? now_ + kPauseAfterLook * took : nanoseconds{0};
 }
@@ -260,6 +260,7 @@ bool AsyncSampler::read_task_of(Loop& loop, Address task, const RawFrame& frame,
     remember(reading);
     if (!read) return false;
     index = *read;
+    if (reading.sweep.tasks[index].thread != loop.thread) return false;  // its loop does not run here: a forked child
     const auto frames = reading.sweep.frames_of(reading.sweep.tasks[index]);
     if (frames.empty() || frames.back().address != frame.address || frames.back().code != frame.code) return false;
     is_same_step = false;

@@ -155,8 +155,9 @@ std::uint32_t PageCache::fetch(std::uint64_t number) {
     }
     Page& page = pages_[index];
     page.is_double = false;
-    page.moment = 0;  // of no other page's
     page.is_bad = !read_bytes(behind_, Address{number * kPageSize}, slot(first_, index, 1));
+    // Its bytes are of no other page's moment; that it has none holds for longer.
+    page.moment = page.is_bad ? look_moment_ : 0;
     return page.is_bad ? kNoPage : index;
 }
 
@@ -228,7 +229,9 @@ void PageCache::add_log_pages(std::vector<std::uint64_t>& pages) const {
     for (const Logged& logged : log_) {
         const std::uint64_t last = (raw(logged.from) + std::max(logged.bytes, 1U) - 1) / kPageSize;
         for (std::uint64_t number = raw(logged.from) / kPageSize; number <= last; ++number) {
-            if (pages.empty() || pages.back() != number) pages.push_back(number);
+            const std::uint32_t index = find(number);
+            const bool can_be_copied = index != kNoPage && !pages_[index].is_bad;
+            if (can_be_copied && (pages.empty() || pages.back() != number)) pages.push_back(number);
         }
     }
 }

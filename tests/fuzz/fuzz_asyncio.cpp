@@ -36,8 +36,7 @@ void damage(test::FakeMemory& memory, const std::uint8_t* change, std::uint64_t 
     }
 }
 
-void look(AsyncioReader& reader, const ThreadList& threads, bool is_stopped, TaskSweep& sweep) {
-    reader.sweep(threads, is_stopped, sweep);
+void check_sweep(const TaskSweep& sweep) {
     TaskGraph graph;
     graph.build(sweep.tasks.size(), sweep.edges, sweep.order);
     TaskGraph::Path path;
@@ -46,6 +45,23 @@ void look(AsyncioReader& reader, const ThreadList& threads, bool is_stopped, Tas
         graph.path_of(task, task, path);
         check(path.tasks.size() <= sweep.tasks.size(), "a path goes through a task once");
     }
+}
+
+void look(AsyncioReader& reader, const ThreadList& threads, bool is_stopped, TaskSweep& sweep) {
+    (void)reader.find_loops(threads);
+    reader.look(threads, sweep);
+    check_sweep(sweep);
+    for (const TaskEdge& edge : sweep.edges) {
+        check(sweep.tasks[edge.task].moment == sweep.tasks[edge.awaiter].moment, "an edge is of one moment");
+    }
+    if (!sweep.tasks.empty()) {
+        const Address task = sweep.tasks.back().address;
+        const auto read = reader.read_path(task, threads.interpreters.front().address, sweep);
+        check(!read || sweep.tasks[*read].address == task, "the task that was asked for");
+        check_sweep(sweep);
+    }
+    reader.sweep(threads, is_stopped, sweep);
+    check_sweep(sweep);
 }
 
 }  // namespace

@@ -32,6 +32,10 @@ def assert_same_tasks(program, truth, document):
         chain = frames_from_root(task)
         # What the program can't look through (an asend object) ends its own account early.
         assert chain[: len(told["chain"])] == [tuple(step) for step in told["chain"]], name
+        if told["call_graph"] is not None:
+            assert sorted(ids[edge["task"]] for edge in task["awaited_by"]) == told["call_graph"]["awaiters"], name
+            frames = told["call_graph"]["frames"][::-1]
+            assert [step for step, _ in chain][: len(frames)] == frames, name
         if "/" in name and "ring" not in name:
             parent, way, _ = name.split("/")
             (edge,) = task["awaited_by"]

@@ -114,6 +114,21 @@ def chain_of(coroutine):
             return chain
 
 
+def call_graph_of(task):
+    """What the interpreter itself says from 3.14 on: the tasks that await it, and its frames, leaf first."""
+    if not hasattr(asyncio, "capture_call_graph") or task.get_name().startswith("ring"):
+        return None  # of a circle it can't tell
+    graph = asyncio.capture_call_graph(task)
+    awaiters, open_ = set(), list(graph.awaited_by)
+    while open_:
+        entry = open_.pop()
+        if isinstance(entry.future, asyncio.Task):
+            awaiters.add(entry.future.get_name())
+        else:
+            open_ += entry.awaited_by
+    return {"awaiters": sorted(awaiters), "frames": [entry.frame.f_code.co_name for entry in graph.call_stack]}
+
+
 def account():
     tasks = []
     for task in asyncio.all_tasks(LOOP[0]):
@@ -121,6 +136,7 @@ def account():
         tasks.append({
             "id": hex(id(task)),
             "name": task.get_name(),
+            "call_graph": call_graph_of(task),
             "chain": chain_of(task.get_coro() if hasattr(task, "get_coro") else task._coro),
             "waiting_on": type(waits_for).__name__ if waits_for is not None and not waits_for.done() else None,
         })

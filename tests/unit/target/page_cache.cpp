@@ -113,3 +113,60 @@ TEST_CASE("page cache: pages that nobody asks for are dropped") {
     for (int i = 0; i < 40; ++i) cache.begin_look(true);
     CHECK(cache.page_count() == 0);
 }
+
+TEST_CASE("page cache: counters around a copy tell whether it is of one moment") {
+    FakeMemory memory;
+    const Address counter = kBase + 200 * kPage;
+    memory.put(counter, std::uint64_t{6});
+    for (std::uint64_t i = 0; i < 3; ++i) memory.put(kBase + i * kPage, i);
+    PageCache cache(memory);
+    cache.watch(std::span(&counter, 1));
+    CHECK_FALSE(cache.stood_still(0));  // nothing was copied yet
+    const std::uint64_t pages[] = {raw(kBase) / kPage, raw(kBase) / kPage + 2};
+    memory.reset_counts();
+    cache.begin_part(pages);
+    CHECK(memory.reads() == 1);
+    CHECK(cache.stood_still(0));
+    CHECK(cache.counted(0) == 6);
+    cache.start_log();
+    CHECK(word(cache, kBase + 2 * kPage) == 2);
+    CHECK(cache.is_log_of_look());
+    CHECK(word(cache, kBase + kPage) == 1);  // was not among them
+    CHECK_FALSE(cache.is_log_of_look());
+    std::vector<std::uint64_t> wanted;
+    cache.add_log_pages(wanted);
+    CHECK(wanted == std::vector<std::uint64_t>{raw(kBase) / kPage + 2, raw(kBase) / kPage + 1});
+
+    int ranges = 0;
+    memory.before_range = [&](FakeMemory& changing, const ReadRange&) {
+        if (++ranges == 2) changing.put(counter, std::uint64_t{8});
+    };
+    cache.begin_part(pages);
+    CHECK_FALSE(cache.stood_still(0));
+    memory.before_range = nullptr;
+    cache.begin_look(false);
+    CHECK(cache.stood_still(0));
+    memory.unmap(counter, kPage);
+    cache.begin_part(pages);
+    CHECK_FALSE(cache.stood_still(0));
+    cache.start_log();
+    CHECK(word(cache, kBase) == 0);
+    CHECK(cache.is_log_of_look());
+}
+
+TEST_CASE("page cache: that a page can't be read is no page that is missing") {
+    FakeMemory memory;
+    memory.put(kBase, std::uint64_t{1});
+    PageCache cache(memory);
+    const std::uint64_t pages[] = {raw(kBase) / kPage, raw(kBase) / kPage + 1};
+    cache.begin_part(pages);
+    cache.start_log();
+    CHECK_FALSE(word(cache, kBase + kPage));
+    CHECK_FALSE(word(cache, kBase + 9 * kPage));
+    CHECK(cache.is_log_of_look());
+    CHECK(word(cache, kBase) == 1);  // its run was bad: it was read anew, by itself
+    CHECK_FALSE(cache.is_log_of_look());
+    std::vector<std::uint64_t> wanted;
+    cache.add_log_pages(wanted);
+    CHECK(wanted == std::vector<std::uint64_t>{raw(kBase) / kPage});
+}
