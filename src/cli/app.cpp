@@ -162,6 +162,8 @@ Result<int> start_record(Options& options, const CLI::App& record, std::vector<s
     if (options.gil) settings.which = WhichThreads::kGilHolder;
     const auto asked = set_async(options, record);
     if (!asked) return tl::unexpected(asked.error());
+    // Tasks are joined with Python frames alone.
+    if (settings.native && record.count("--async") == 0) settings.async.mode = AsyncMode::kOff;
     return run_record(settings);
 }
 
