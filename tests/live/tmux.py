@@ -41,11 +41,15 @@ class Screen:
             raise AssertionError("no %r on the screen:\n%s" % (pattern, self.text())) from None
 
     def run(self, command):
-        self.keys("stty -g > before; %s; echo rc=$?; stty -g > after" % command, "Enter")
+        # Into files: what the shell shows is wrapped anew when the window's size changes meanwhile.
+        self.keys("stty -g > before; %s; echo $? > rc; stty -g > after" % command, "Enter")
 
     def is_put_back(self, code):
-        self.sees(r"^rc=%d$" % code)
-        wait_until(lambda: (self.directory / "after").exists() and (self.directory / "after").read_text())
+        def is_over():
+            return (self.directory / "after").exists() and (self.directory / "after").read_text()
+
+        wait_until(is_over)
+        assert (self.directory / "rc").read_text() == "%d\n" % code, self.text()
         assert (self.directory / "before").read_text() == (self.directory / "after").read_text()
 
     def is_a_shell_again(self):
