@@ -67,7 +67,7 @@ std::string base_text(const ResolvedProfile& profile) {
     const std::string samples = samples_text(profile.total_samples);
     const std::string& which = profile.facts.which_threads;
     if (which.empty()) return samples;
-    if (which == "GIL holder") return samples + " of the GIL's holder";
+    if (which == "GIL-holding") return samples + " of the GIL's holder";
     const std::string text = fmt::format("{} of {} threads", samples, escape_control(which));
     const std::string& tasks = profile.facts.tasks_base;
     return tasks.empty() ? text : fmt::format("{} and of waiting tasks, in {}", text, escape_control(tasks));

@@ -45,7 +45,7 @@ TEST_CASE("describe: every percentage names its base") {
     CHECK(base_text(profile) == "100 samples of running threads");
     profile.facts.which_threads = "all";
     CHECK(base_text(profile) == "100 samples of all threads");
-    profile.facts.which_threads = "GIL holder";
+    profile.facts.which_threads = "GIL-holding";
     CHECK(base_text(profile) == "100 samples of the GIL's holder");
     profile.facts.which_threads.clear();
     CHECK(base_text(profile) == "100 samples");
