@@ -36,7 +36,7 @@ constexpr nanoseconds kShortLife = std::chrono::milliseconds(50);
 
 class RecordCommand {
 public:
-    explicit RecordCommand(const RecordSettings& settings) : settings_(settings) {}
+    explicit RecordCommand(const RecordSettings& settings) : settings_(settings), signals_({SIGTSTP}) {}
     Result<int> run();
 
 private:
@@ -52,6 +52,7 @@ private:
     void describe(Profile& profile) const;
     void say(const std::string& line) const;
     bool handle_signals();
+    void suspend();
     Result<int> finish_launched(bool had_python);
     Subject::Waiting waiting();
 
@@ -111,6 +112,13 @@ Result<void> RecordCommand::open_outputs() {
     return {};
 }
 
+// Ctrl-Z. No thread of the target is in our hand while we are stopped.
+void RecordCommand::suspend() {
+    if (recorder_) recorder_->hold();
+    Signals::stop_process();
+    if (recorder_) recorder_->release();
+}
+
 // Returns true when it is time to end.
 bool RecordCommand::handle_signals() {
     while (const auto signal = signals_.take()) {
@@ -118,6 +126,10 @@ bool RecordCommand::handle_signals() {
             if (!recorder_) continue;
             const auto written = write(false);
             if (!written) print_error(written.error());
+            continue;
+        }
+        if (*signal == SIGTSTP) {
+            suspend();
             continue;
         }
         if (*signal == SIGINT && ++interrupts_ > 1) {

@@ -20,6 +20,15 @@ Signals::Signals(std::initializer_list<int> more) {
 
 Signals::~Signals() { ::pthread_sigmask(SIG_SETMASK, &original_, nullptr); }
 
+void Signals::stop_process() {
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    ::raise(SIGTSTP);
+    ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // here
+    ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+}
+
 std::optional<int> Signals::take() {
     signalfd_siginfo info{};
     if (::read(fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return std::nullopt;

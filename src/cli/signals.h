@@ -22,6 +22,9 @@ public:
 
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] std::optional<int> take();
+    // Stops us as SIGTSTP, when it is one of those given, does by itself: not at all where nobody could let us go on (an
+    // orphaned process group) or where whoever started us ignores it. Returns when we go on.
+    static void stop_process();
     // The mask as it was: what a launched program is to find.
     [[nodiscard]] const sigset_t& original_mask() const { return original_; }
 

@@ -70,6 +70,12 @@ void WatchCommand::keep_going(const Result<void>& outcome, std::string_view wher
 void WatchCommand::take_signals() {
     while (const auto signal = signals_.take()) {
         if (*signal == SIGUSR1) continue;
+        if (*signal == SIGTSTP) {
+            target_.hold();  // no thread of its is in our hand while we are stopped
+            Signals::stop_process();
+            target_.release();
+            continue;
+        }
         if (*signal == SIGINT) {
             ++interrupts_;
             if (prompt_) continue;  // a line or a wait is given up, not the session

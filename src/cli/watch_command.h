@@ -22,7 +22,7 @@ class WatchCommand {
 public:
     using Words = std::vector<std::string>;
 
-    explicit WatchCommand(const WatchSettings& settings) : settings_(settings), target_(session_) {
+    explicit WatchCommand(const WatchSettings& settings) : settings_(settings), signals_({SIGTSTP}), target_(session_) {
         sampling_ = {settings.rate_hz, settings.which, settings.nonblocking};
     }
     Result<int> run();

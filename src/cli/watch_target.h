@@ -33,6 +33,13 @@ public:
     // attached. False: the launched program ended or never became Python.
     Result<bool> start(std::optional<pid_t> pid, const Sampling& sampling, const Subject::Waiting& waiting);
     bool stop();  // false: nothing was sampled
+    // See Recorder.
+    void hold() {
+        if (recorder_) recorder_->hold();
+    }
+    void release() {
+        if (recorder_) recorder_->release();
+    }
 
     [[nodiscard]] bool is_sampling() const { return recorder_.has_value(); }
     [[nodiscard]] bool has_target() const { return current_ != nullptr; }

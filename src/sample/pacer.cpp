@@ -35,6 +35,18 @@ double Pacer::random_fraction() {
     return static_cast<double>((random_state_ * 0x2545F4914F6CDD1DULL) >> 11) * 0x1.0p-53;
 }
 
+std::uint64_t Pacer::period_at(Nanoseconds now) const {
+    return static_cast<std::uint64_t>(std::max(0.0, static_cast<double>((now - start_).count())) / period_ns_);
+}
+
+std::uint64_t Pacer::skip(Nanoseconds now) {
+    last_ = now;
+    if (period_ns_ == 0) return 0;
+    const std::uint64_t before = next_period_;
+    next_period_ = std::max(next_period_, period_at(now));
+    return next_period_ - before;
+}
+
 Pacer::Plan Pacer::plan(Nanoseconds now) {
     Plan plan;
     if (period_ns_ == 0) {
@@ -43,9 +55,7 @@ Pacer::Plan Pacer::plan(Nanoseconds now) {
         last_ = now;
         return plan;
     }
-    const double elapsed = std::max(0.0, static_cast<double>((now - start_).count()));
-    const auto current = static_cast<std::uint64_t>(elapsed / period_ns_);
-    const std::uint64_t period = std::max(next_period_, current);
+    const std::uint64_t period = std::max(next_period_, period_at(now));
     plan.late = period - next_period_;
     const double moment = (static_cast<double>(period) + random_fraction()) * period_ns_;
     plan.deadline = start_ + Nanoseconds{static_cast<std::int64_t>(moment)};

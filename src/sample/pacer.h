@@ -26,6 +26,9 @@ public:
     // Sleeps until the next moment; wakes early (and the tick means nothing) when `stop` is set.
     Tick wait(const std::atomic<bool>& stop);
 
+    // Drops all periods until now; no sample stands for them. How many they are.
+    std::uint64_t skip(Nanoseconds now);
+
     // The decision alone, for tests: the moment to sleep until, given that it is `now`.
     struct Plan {
         Nanoseconds deadline{0};
@@ -36,6 +39,7 @@ public:
 
 private:
     double random_fraction();
+    [[nodiscard]] std::uint64_t period_at(Nanoseconds now) const;
 
     double period_ns_ = 0;
     Nanoseconds start_{0};

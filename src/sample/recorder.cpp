@@ -64,7 +64,10 @@ void Recorder::run() {
         if (stop_.load(std::memory_order_relaxed)) break;
         if (options_.duration && tick.when - began >= *options_.duration) break;
         late += tick.late;
-        begin_tick();
+        if (!begin_tick(stopper)) {
+            late += 1 + pacer.skip(monotonic_now());
+            continue;
+        }
         if (sampler.tick(tick.when, tick.weight) == Sampler::Outcome::kTargetEnded) {
             target_ended_.store(true, std::memory_order_release);
             break;
@@ -84,13 +87,19 @@ void Recorder::run() {
 }
 
 // Of two flags, each set before the other is read, at least one is seen: a tick and hold() can't miss each other.
-void Recorder::begin_tick() {
+// False: it was held, and the tick's time has passed.
+bool Recorder::begin_tick(ThreadStopper& stopper) {
+    bool was_held = false;
     is_ticking_.store(true);
     while (hold_.load() && !stop_.load(std::memory_order_relaxed)) {
-        is_ticking_.store(false);
+        was_held = true;
+        stopper.release_late();
+        if (!stopper.has_late()) is_ticking_.store(false);
         std::this_thread::sleep_for(kHoldPause);
         is_ticking_.store(true);
     }
+    if (was_held) is_ticking_.store(false);
+    return !was_held;
 }
 
 void Recorder::hold() {

@@ -46,7 +46,8 @@ public:
     [[nodiscard]] bool target_ended() const { return target_ended_.load(std::memory_order_acquire); }
     void join();
 
-    // Between hold() and release() no tick is under way: nothing of the target is held while we are stopped ourselves.
+    // Between hold() and release() no tick is under way and no thread of the target is held: for a time in which we are
+    // stopped ourselves.
     void hold();
     void release();
 
@@ -69,7 +70,7 @@ private:
     void run();
     void publish(const Sampler& sampler, std::chrono::nanoseconds began, std::uint64_t late);
     void take_threads();
-    void begin_tick();
+    bool begin_tick(ThreadStopper& stopper);
 
     static constexpr std::size_t kRingRecords = 1U << 16;
 

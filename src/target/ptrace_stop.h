@@ -7,6 +7,8 @@
 // Ptrace belongs to a thread: whoever stops must also resume, on the same thread of ours.
 #pragma once
 
+#include "base/blocked_signals.h"
+
 #include <pyprof/error.h>
 #include <pyprof/registers.h>
 #include <pyprof/target.h>
@@ -58,7 +60,7 @@ private:
     int signal_ = 0;  // to be passed on when it runs again
 };
 
-// Every thread of a process.
+// Every thread of a process. Meanwhile a Ctrl-Z waits that would stop us on this thread: the target would stand as long.
 class ProcessStop final : public Stop {
 public:
     struct Threads {
@@ -78,6 +80,7 @@ public:
     [[nodiscard]] std::size_t unstopped() const;
 
 private:
+    BlockedSignals no_stop_of_ours_{SIGTSTP, SIGTTIN, SIGTTOU};  // until the threads run again
     std::vector<TracedThread> threads_;
 };
 

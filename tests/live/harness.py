@@ -280,10 +280,10 @@ def record_until(enough, pid, directory, seconds, rate, *options):
     return recording
 
 
-def start_recording(directory, *options, **more):
+def start_recording(directory, *options, rate=200, **more):
     """A recording into out.txt and stats.json that goes on until it is told to end."""
     return subprocess.Popen(
-        [PYPROF, "record", "-r", "200", "-f", "collapsed", "-o", directory / "out.txt", "--stats", directory / "stats.json",
+        [PYPROF, "record", "-r", str(rate), "-f", "collapsed", "-o", directory / "out.txt", "--stats", directory / "stats.json",
          *map(str, options)], **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **more})
 
 

@@ -4,9 +4,11 @@ import json
 import os
 import pty
 import random
+import shlex
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +107,72 @@ def test_a_reader_that_leaves_is_no_failure(any_python):
         assert done.returncode == harness.EXIT_FAILURE and b"stdout" in done.stderr
 
 
+def cpu_ticks(pid):
+    fields = (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def state_of(pid):
+    return (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+@pytest.mark.parametrize("options", [[], ["--native"]], ids=["", "native"])
+def test_stopped_itself_it_holds_no_thread(any_python, tmp_path, options):
+    """Ctrl-Z, again and again, the last with many short stops under way: the target goes on, and so do we later."""
+    chance = random.Random(40)
+    out = tmp_path / "out.txt"
+    with Program(any_python, "genpath.py", 120) as program:
+        # In a process group of its own whose parent is outside of it: one that is orphaned can't be stopped so.
+        process = start_recording(tmp_path, "--pid", program.pid, *options, rate=2000, preexec_fn=lambda: os.setpgid(0, 0))
+        try:
+            wait_for_samples(process, tmp_path)
+            first = Collapsed(out.read_text()).total
+            for _ in range(25):
+                process.send_signal(signal.SIGTSTP)
+                harness.wait_until(lambda: state_of(process.pid) == "T")
+                assert not set(program.thread_states().values()) & set("tT") and program.status("TracerPid") == "0"
+                before = cpu_ticks(program.pid)
+                harness.wait_until(lambda: cpu_ticks(program.pid) > before)
+                process.send_signal(signal.SIGCONT)
+                time.sleep(chance.uniform(0, 0.01))
+            wait_for_samples(process, tmp_path, lambda: Collapsed(out.read_text()).total > first)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=harness.PATIENCE)
+            assert process.returncode == 0
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def test_ctrl_z_under_a_shell(any_python, tmp_path):
+    """With job control both are stopped and both go on."""
+    pexpect = pytest.importorskip("pexpect")
+    out = tmp_path / "out.txt"
+    shell = pexpect.spawn("bash", ["--norc", "--noprofile", "-i"], timeout=harness.PATIENCE, encoding="utf-8", cwd="/",
+                          env=dict(os.environ, PS1="$ ", TERM="dumb"), dimensions=(24, 500))
+    try:
+        shell.sendline(shlex.join(map(str, [harness.PYPROF, "record", "-f", "collapsed", "-o", out, "--", *any_python.command,
+                                            any_python.program("split.py"), 120])))
+        shell.expect("\nready")
+        shell.sendcontrol("z")
+        shell.expect("Stopped")
+        shell.sendline("jobs -p")
+        shell.expect(r"\n(\d+)\r")
+        pyprof = int(shell.match[1])
+        child = int((Path("/proc/%d/task/%d/children" % (pyprof, pyprof))).read_text().split()[0])
+        harness.wait_until(lambda: state_of(pyprof) == state_of(child) == "T")
+        shell.sendline("fg")
+        harness.wait_until(lambda: state_of(pyprof) != "T" and state_of(child) != "T")
+        os.kill(pyprof, signal.SIGUSR1)
+        harness.wait_until(lambda: written(out))
+        shell.sendcontrol("c")
+        shell.expect("samples")
+        shell.sendline("echo status $?")
+        shell.expect("status %d" % (128 + signal.SIGINT))
+    finally:
+        shell.close(force=True)
+
+
 @pytest.mark.parametrize("command", ["record", "dump"])
 def test_killed_at_any_instant(any_python, tmp_path, command):
     """200 times: the target runs on, is traced by nobody, and nothing of pyprof stays behind."""
@@ -112,8 +180,10 @@ def test_killed_at_any_instant(any_python, tmp_path, command):
     chance = random.Random(20)
     with Program(any_python, "genpath.py", 120) as program:
         harness.wait_until(lambda: program.status("State") == "R")
-        for _ in range(200):
-            process = subprocess.Popen([harness.PYPROF, command, "--pid", str(program.pid), *options],
+        for number in range(200):
+            # With native frames some thread is stopped most of the time.
+            native = ["--native"] if command == "record" and number % 2 else []
+            process = subprocess.Popen([harness.PYPROF, command, "--pid", str(program.pid), *options, *native],
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(chance.uniform(0, 0.03 if command == "record" else 0.012))
             process.kill()

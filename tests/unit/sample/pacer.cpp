@@ -176,3 +176,16 @@ TEST_CASE("stop budget: a stop that took long is paid back before the next") {
     CHECK_FALSE(budget.allows(9s));
     CHECK(budget.allows(10s));
 }
+
+TEST_CASE("pacer: periods in which we did not look are dropped, and no sample stands for them") {
+    Pacer pacer(100, kStart, 3);
+    (void)pacer.plan(kStart);
+    CHECK(pacer.skip(kStart + 60s) == 5'999);
+    const Pacer::Plan next = pacer.plan(kStart + 60s);
+    CHECK(next.late == 0);
+    CHECK(next.weight == 10ms);
+    CHECK(next.deadline - kStart >= 60s);
+    Pacer fastest(0, kStart, 3);
+    CHECK(fastest.skip(kStart + 60s) == 0);
+    CHECK(fastest.plan(kStart + 60s + 1ms).weight == 1ms);
+}

@@ -142,6 +142,22 @@ TEST_CASE("stop: a process that was stopped by a signal stays so") {
     CHECK(child.read_answer() == 'p');
 }
 
+TEST_CASE("stop: what would stop us waits until the target runs again") {
+    static volatile std::sig_atomic_t stops = 0;
+    stops = 0;
+    const auto before = std::signal(SIGTSTP, [](int) { stops = stops + 1; });
+    const ForkedChild child;
+    const auto target = open_target(child.pid());
+    {
+        const auto stop = target->stop();
+        REQUIRE(stop);
+        ::raise(SIGTSTP);
+        CHECK(stops == 0);
+    }
+    CHECK(stops == 1);
+    std::signal(SIGTSTP, before);
+}
+
 TEST_CASE("stop: a foreign tracer is named and left alone") {
     const ForkedChild child;
     const ForkedChild tracer([&] { REQUIRE(::ptrace(PTRACE_SEIZE, child.pid(), nullptr, nullptr) == 0); });
