@@ -9,6 +9,7 @@ import sys
 import threading
 
 word = ctypes.c_uint64
+HEAD = object.__basicsize__  # of every object; its type is its last word
 wait_end, _ = os.pipe()
 
 
@@ -27,29 +28,29 @@ def victim():
 
 def length_of_name():
     """co_name's length: 2 ** 60 characters."""
-    put(id(victim.__code__.co_name) + 16, 1 << 60)
+    put(id(victim.__code__.co_name) + HEAD, 1 << 60)
     if hasattr(victim.__code__, "co_qualname"):
-        put(id(victim.__code__.co_qualname) + 16, 1 << 60)
+        put(id(victim.__code__.co_qualname) + HEAD, 1 << 60)
 
 
 def negative_length():
-    put(id(victim.__code__.co_filename) + 16, (1 << 64) - 1)
+    put(id(victim.__code__.co_filename) + HEAD, (1 << 64) - 1)
 
 
 def wrong_type():
     """co_filename's type is no type, and its state that of no text."""
-    put(id(victim.__code__.co_filename) + 8, 8)
-    put(id(victim.__code__.co_filename) + 32, (1 << 64) - 1)
+    put(id(victim.__code__.co_filename) + HEAD - 8, 8)
+    put(id(victim.__code__.co_filename) + HEAD + 16, (1 << 64) - 1)
 
 
 def words_of_code(code):
-    return range(id(code) + 16, id(code) + code.__sizeof__() - 8, 8)
+    return range(id(code) + HEAD, id(code) + code.__sizeof__() - 8, 8)
 
 
 def table_of_lines():
     """Whatever in the code object points to its table of lines now points to bytes that claim 2 ** 60 of them."""
     table = victim.__code__.co_linetable if hasattr(victim.__code__, "co_linetable") else victim.__code__.co_lnotab
-    put(id(table) + 16, 1 << 60)
+    put(id(table) + HEAD, 1 << 60)
 
 
 def name_in_the_void():
@@ -64,7 +65,7 @@ def cyclic_frames():
     """Words of the frame object's callers that lead back to itself (up to 3.10 frames are objects)."""
     frame = sys._getframe()
     back = id(frame.f_back)
-    for place in range(id(frame) + 16, id(frame) + 64, 8):
+    for place in range(id(frame) + HEAD, id(frame) + HEAD + 48, 8):
         if word.from_address(place).value == back:
             put(place, id(frame))
     block()
