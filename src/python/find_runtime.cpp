@@ -8,6 +8,7 @@
 #include "python/find_runtime_module.h"
 #include "python/find_runtime_scan.h"
 #include "python/find_runtime_version.h"
+#include "python/layouts.h"
 
 #include <fmt/format.h>
 
@@ -216,7 +217,7 @@ Error Finder::explain_failure() {
         return {ExitCode::kNotPython,
                 fmt::format("process {} runs Python {}.{}, which is older than pyprof reads", target_.pid(),
                             major_of(version), minor_of(version)),
-                "pyprof reads CPython 3.8 to 3.15"};
+                kSupportedVersions};
     }
     Error error{ExitCode::kNotPython,
                 fmt::format("process {} ({}) is not a Python process", target_.pid(), name), ""};

@@ -6,7 +6,9 @@ import re
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,75 @@ def test_start_up_is_sampled(python, tmp_path):
     profile = Collapsed(out.read_text())
     assert profile.containing("at_import") > 0.5 * profile.total
     assert profile.containing("_find_and_load") >= 0.9 * profile.containing("at_import")
+
+
+# --- Pythons that are not read -------------------------------------------------------------------
+
+
+def old_pythons():
+    """Real ones that are older than what pyprof reads, where pyenv has them."""
+    return sorted(Path.home().glob(".pyenv/versions/2.7.*/bin/python2.7")) + sorted(
+        Path.home().glob(".pyenv/versions/3.[67].*/bin/python3.[67]"))
+
+
+def with_another_version(python, place, symbol, distance, version):
+    """A copy of an interpreter that says it is of another version: its start and its environment."""
+    command = python.command[0] if python else SYSTEM_PYTHON
+    linked = subprocess.run(["ldd", command], capture_output=True, text=True).stdout
+    library = re.search(r"libpython3\S* => (\S+)", linked)
+    original = library[1] if library else os.path.realpath(command)
+    symbols = subprocess.run(["nm", "-D", original], capture_output=True, text=True).stdout
+    found = re.search(r"^([0-9a-f]+) \w %s(@.*)?$" % symbol, symbols, re.M)
+    if found is None:
+        pytest.skip("the interpreter does not tell its version where it can be changed")
+    content, address = bytearray(Path(original).read_bytes()), int(found[1], 16) + distance
+    offset, size, count = struct.unpack_from("<Q14x2H", content, 32)  # the ELF file's program headers
+    for number in range(count):
+        kind, _, start, virtual, _, length = struct.unpack_from("<2L4Q", content, offset + number * size)
+        if kind == 1 and virtual <= address < virtual + length:
+            struct.pack_into("<Q", content, start + address - virtual, version)
+    copy = place / os.path.basename(original)
+    copy.write_bytes(content)
+    copy.chmod(0o755)
+    home = os.path.dirname(os.path.dirname(os.path.realpath(command)))
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(place), PYTHONHOME=home)
+    return (command if library else copy), environment
+
+
+def assert_refused(python, environment, told, tmp_path):
+    script = "import sys, time; sys.stdout.write('ready\\n'); sys.stdout.flush(); time.sleep(60)"
+    process = subprocess.Popen([str(python), "-c", script], stdout=subprocess.PIPE, env=environment)
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        for command in (["record", "-o", tmp_path / "out.svg"], ["dump"], ["doctor"], ["top", "--batch"]):
+            result = pyprof(*command, "--pid", process.pid)
+            assert result.code == harness.EXIT_NOT_PYTHON, result.err
+            assert re.search(told, result.err + result.out.decode()) and "3.8 to 3.15" in result.err + result.out.decode()
+    finally:
+        process.kill()
+        process.communicate()
+    # Nothing to wait for: the program runs to its end, and its status is kept.
+    done = subprocess.run([harness.PYPROF, "record", "-o", tmp_path / "out.svg", "--", python, "-c",
+                           "import time; time.sleep(1); raise SystemExit(9)"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 9 and re.search(told, done.stderr) and "still waiting" not in done.stderr
+    assert not (tmp_path / "out.svg").exists()
+
+
+def test_older_pythons_are_named(any_python, tmp_path):
+    if not old_pythons():
+        pytest.skip("pyenv has no older version")
+    for python in old_pythons():
+        assert_refused(python, None, r"Python " + python.name[len("python"):].replace(".", r"\."), tmp_path)
+
+
+def test_an_older_version_is_named(any_python, tmp_path):
+    assert_refused(*with_another_version(None, tmp_path, "Py_Version", 0, 0x030700f0), r"Python 3\.7", tmp_path)
+
+
+def test_a_later_version_is_named(python, tmp_path):
+    if python.root != "/" or python.version < (3, 13):
+        pytest.skip("needs debug offsets in a file that can be copied")
+    assert_refused(*with_another_version(python, tmp_path, "_PyRuntime", 8, 0x031000f0), r"Python 3\.16\.0", tmp_path)
 
 
 # --- exec ---------------------------------------------------------------------------------------
@@ -167,6 +238,50 @@ def test_without_symbols_and_sections(python, tmp_path):
     assert Collapsed(out.read_text()).containing("slow") > 0
 
 
+EMBEDDING = """
+void Py_Initialize(void);
+int PyRun_SimpleStringFlags(const char *, void *);
+int main(int argc, char **argv) { (void)argc; Py_Initialize(); return PyRun_SimpleStringFlags(argv[1], 0); }
+"""
+
+
+def test_a_c_program_that_embeds_it(python, tmp_path):
+    """Its own main and a shared library, which then are deleted and replaced while it runs."""
+    linked = subprocess.run(["ldd", python.command[0]], capture_output=True, text=True).stdout if python.root == "/" else ""
+    library = re.search(r"libpython3\S* => (\S+)", linked)
+    if library is None or not shutil.which("cc"):
+        pytest.skip("needs a shared library of the interpreter and cc")
+    own = tmp_path / os.path.basename(library[1])
+    shutil.copy(library[1], own)
+    program = tmp_path / "foo"
+    (tmp_path / "main.c").write_text(EMBEDDING)
+    subprocess.run(["cc", "-o", program, tmp_path / "main.c", own, "-Wl,-rpath," + str(tmp_path)], check=True)
+    script = "import os\n\ndef busy():\n    os.write(1, b'ready\\n')\n    while True: sum(range(100))\n\nbusy()\n"
+    home = os.path.dirname(os.path.dirname(os.path.realpath(python.command[0])))
+    process = subprocess.Popen([program, script], stdout=subprocess.PIPE, env=dict(os.environ, PYTHONHOME=home))
+    try:
+        assert process.stdout.readline() == b"ready\n"
+
+        def check():
+            found = json.loads(pyprof("doctor", "--pid", process.pid, "--json").out)["process"]
+            assert found["python"].startswith("%d.%d" % python.version[:2])
+            assert "libpython" in found["found_in"] and found["found_how"] == "symbol _PyRuntime"
+            names = [frame["name"] for frame in harness.dump(process.pid)["threads"][0]["frames"]]
+            assert names[-2:] == ["busy", "<module>"]
+            profile = harness.record(process.pid, tmp_path, 0.3, 200, "-F").profile
+            assert profile.containing("busy") > 0
+
+        check()
+        own.unlink()
+        program.unlink()
+        check()
+        shutil.copy("/bin/true", own)
+        check()
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @root_only
 def test_another_pid_namespace(any_python):
     """Thread ids are told as the namespace of the reader knows them, and states are right."""
@@ -231,6 +346,39 @@ def test_refusals_are_told_alike(any_python):
     assert re.search(r"process %d belongs to root; you are nobody" % program.pid, said[0])
     assert results[1].err.splitlines() == said
     assert said[0].partition(": ")[2] in results[2].out.decode() and said[1].partition(": ")[2] in results[2].out.decode()
+
+
+@root_only
+def test_a_protected_process(tmp_path):
+    """One that may not be dumped is closed even to its own user."""
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    script = "import ctypes, sys; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print('ready', flush=True); sys.stdin.read()"
+    process = subprocess.Popen([*nobody, SYSTEM_PYTHON, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        results = [pyprof(command, "--pid", process.pid, prefix=nobody) for command in ("record", "dump", "doctor")]
+        assert [result.code for result in results] == [4, 4, 4]
+        for result in results:
+            assert "process %d is protected" % process.pid in result.err + result.out.decode()
+        assert harness.dump(process.pid)["threads"]  # to root it is open
+    finally:
+        process.communicate(timeout=harness.PATIENCE)
+
+
+def test_a_process_that_another_one_traces(any_python, tmp_path):
+    """Only a stop is in its way: dump names the tracer and the remedy, record does without stops."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is not installed")
+    with Program(any_python, "split.py", 60, prefix=["strace", "-o", "/dev/null", "-e", "trace=none"]) as program:
+        program.ready()
+        child = only_child(program.pid)
+        refused = pyprof("dump", "--pid", child)
+        assert refused.code == 4
+        assert "process %d is already traced by strace" % child in refused.err and "--nonblocking" in refused.err
+        assert harness.dump(child, "--nonblocking")["threads"]
+        recording = harness.record(child, tmp_path, 0.5, 200, "-F")
+        assert recording.profile.total > 0 and recording.stats["stopped_s"] < 0.01
+        assert program.status("State") != "Z"
 
 
 @root_only
@@ -335,8 +483,6 @@ LIES = ["length_of_name", "negative_length", "wrong_type", "table_of_lines", "na
 @pytest.mark.parametrize("lie", LIES)
 def test_targets_that_lie(python, tmp_path, lie):
     """Within 200 MB of address space and a bounded time, with an answer: neither a crash nor a loop."""
-    if not python.has_gil:
-        pytest.skip("the program knows the objects of builds with a GIL")
     limit = ["sh", "-c", "ulimit -v 200000; exec \"$@\"", "sh"]
     with Program(python, "hostile.py", lie) as program:
         program.ready()
