@@ -31,11 +31,12 @@ std::vector<std::string> include_directories(const std::string& minor_version) {
         if (version.starts_with(minor_version + ".")) all.push_back(versions + "/" + version + "/include");
     }
     all.push_back("/usr/include");
-    // The chroot of scripts/pythons, where its interpreters' headers are installed.
+    // What scripts/pythons has fetched; somebody may have installed them in its chroot, too.
     const std::string cache =
         text_of("XDG_CACHE_HOME").empty() ? text_of("HOME") + "/.cache" : text_of("XDG_CACHE_HOME");
     const std::string own_cache =
         text_of("PYPROF_CACHE").empty() ? cache + "/pyprof" : text_of("PYPROF_CACHE");
+    all.push_back(own_cache + "/headers");
     all.push_back(own_cache + "/sid/usr/include");
     return all;
 }
