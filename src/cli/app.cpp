@@ -4,8 +4,10 @@
 #include "base/parse.h"
 #include "cli/commands.h"
 #include "cli/messages.h"
+#include "cli/program_of.h"
 #include "cli/top_options.h"
 #include "cli/watch_options.h"
+#include "live/watch_name.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -110,6 +112,19 @@ CLI::App* add_doctor(CLI::App& app, Options& options) {
     return doctor;
 }
 
+std::string guess_command(const CLI::App& app, std::string_view wrong) {
+    constexpr std::size_t kMostDifferent = 2;
+    std::string hint = "`pyprof --help` lists the commands";
+    std::size_t best = kMostDifferent + 1;
+    for (const CLI::App* command : app.get_subcommands({})) {
+        const std::size_t distance = edit_distance(wrong, command->get_name(), kMostDifferent);
+        if (distance >= best) continue;
+        best = distance;
+        hint = fmt::format("did you mean {}?", command->get_name());
+    }
+    return hint;
+}
+
 Result<pid_t> checked_pid(long pid) {
     if (pid <= 0 || pid > 1L << 22) {
         return fail(ExitCode::kUsage, fmt::format("{} is no process id", pid), "give the number that `ps` shows");
@@ -136,8 +151,9 @@ Result<void> set_async(Options& options, const CLI::App& record) {
 
 Result<int> start_record(Options& options, const CLI::App& record, std::vector<std::string> command) {
     RecordSettings& settings = options.record;
-    if (command.empty()) command = record.remaining();
-    settings.command = std::move(command);
+    auto program = program_of(record, std::move(command));
+    if (!program) return tl::unexpected(program.error());
+    settings.command = std::move(*program);
     const bool has_pid = record.count("--pid") > 0;
     if (has_pid == !settings.command.empty()) {
         return fail(ExitCode::kUsage, has_pid ? "both --pid and a program to start" : "nothing to profile",
@@ -221,6 +237,9 @@ int run_app(int argc, char** argv) {
         fmt::print("pyprof {}\n", PYPROF_VERSION);
         return 0;
     } catch (const CLI::ParseError& error) {
+        if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
+            return usage_error(fmt::format("no command '{}'", argv[1]), guess_command(app, argv[1]));
+        }
         return usage_error(error.what(), "`pyprof --help` and `pyprof record --help` show the usage");
     }
     const Result<int> result = record->parsed() ? start_record(options, *record, std::move(command))

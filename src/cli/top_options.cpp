@@ -2,6 +2,7 @@
 #include "cli/top_options.h"
 
 #include "base/parse.h"
+#include "cli/program_of.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -73,7 +74,9 @@ CLI::App* add_top(CLI::App& app, TopSettings& settings, TopFlags& flags, const s
 }
 
 Result<int> start_top(TopSettings& settings, const TopFlags& flags, const CLI::App& top, std::vector<std::string> command) {
-    settings.command = command.empty() ? top.remaining() : std::move(command);
+    auto program = program_of(top, std::move(command));
+    if (!program) return tl::unexpected(program.error());
+    settings.command = std::move(*program);
     if (const auto target = set_target(settings, flags, top); !target) return tl::unexpected(target.error());
     const auto rate = parse_rate(flags.rate);
     if (!rate) return tl::unexpected(rate.error());

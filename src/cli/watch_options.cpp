@@ -2,6 +2,7 @@
 #include "cli/watch_options.h"
 
 #include "base/parse.h"
+#include "cli/program_of.h"
 #include "live/watch_config.h"
 
 #include <CLI/CLI.hpp>
@@ -57,7 +58,9 @@ CLI::App* add_watch(CLI::App& app, WatchSettings& settings, WatchFlags& flags) {
 }
 
 Result<int> start_watch(WatchSettings& settings, const WatchFlags& flags, const CLI::App& watch, std::vector<std::string> command) {
-    settings.command = command.empty() ? watch.remaining() : std::move(command);
+    auto program = program_of(watch, std::move(command));
+    if (!program) return tl::unexpected(program.error());
+    settings.command = std::move(*program);
     if (watch.count("--pid") > 0) {
         if (!settings.command.empty()) return fail(ExitCode::kUsage, "both --pid and a program to start", "use one of them");
         if (flags.pid <= 0 || flags.pid > 1L << 22) {
