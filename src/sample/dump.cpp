@@ -5,6 +5,7 @@
 #include "python/asyncio_tasks.h"
 #include "python/thread_names.h"
 #include "sample/dump_tasks.h"
+#include "sample/interpreter_entry.h"
 #include "sample/stack_builder.h"
 #include "sample/thread_reader.h"
 #include "target/syscall_names.h"
@@ -60,7 +61,6 @@ private:
     };
     std::vector<Seen> look_at_threads(Dump& dump);
     std::optional<Read> read_thread(const Seen& seen);  // nothing: it has ended
-    [[nodiscard]] Address entry_of(const ThreadReader& reader) const;
     [[nodiscard]] const Mapping* stack_of(Address entry) const;
     static DumpThread join_chains(std::vector<Read*> chains);
     [[nodiscard]] std::vector<DumpThread> join(std::vector<Read> reads) const;
@@ -163,21 +163,6 @@ bool Dumper::read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Statu
            reader.walk().frames == reader.walk_before().frames;
 }
 
-// The C stack tells which of two interpreters on one OS thread was entered later: it grows downwards. From
-// 3.12 on the frames of entry stand on it, in 3.11 the cframe does.
-Address Dumper::entry_of(const ThreadReader& reader) const {
-    if (has(layout_.thread.cframe)) {
-        return Address{load<std::uint64_t>(reader.thread_bytes(), static_cast<std::uint64_t>(layout_.thread.cframe))};
-    }
-    const Walk& walk = reader.walk();
-    for (const Address address : walk.off_stack) {
-        const bool is_generator = std::any_of(walk.frames.begin(), walk.frames.end(),
-                                              [&](const RawFrame& frame) { return frame.address == address; });
-        if (!is_generator) return address;
-    }
-    return kNullAddress;
-}
-
 // Two entries into interpreters that stand on one stack are of one OS thread. A thread state can't be asked
 // for it: up to 3.12 it names the thread that made it, which need not be the one that runs it.
 const Mapping* Dumper::stack_of(Address entry) const {
@@ -263,7 +248,7 @@ std::optional<Dumper::Read> Dumper::read_thread(const Seen& seen) {
     if (waits && now.syscall >= 0) thread.syscall = syscall_name(now.syscall);
     if (status == ThreadReader::Status::kNoFrame) return read;
 
-    read.entry = entry_of(reader);
+    read.entry = entry_on_c_stack(layout_, reader);
     StackBuilder::Chain chain;
     const Walk& walk = reader.walk();
     const bool complete = builder_.build(walk, chain) != StackBuilder::Built::kTorn && walk.end == WalkEnd::kRoot;

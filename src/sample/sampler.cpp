@@ -73,6 +73,7 @@ bool Sampler::has_stack_to_show(Thread& thread, ThreadReader::Status status) {
     thread.has_last = false;
     thread.has_nothing = false;
     thread.shows_tasks_only = false;
+    thread.status = status;
     if (status == ThreadReader::Status::kGone) {
         must_refresh_ = true;
         ++figures_.refused;
@@ -81,11 +82,12 @@ bool Sampler::has_stack_to_show(Thread& thread, ThreadReader::Status status) {
     thread.holds_gil = holds_gil(thread);
     is_gil_held_ |= thread.holds_gil;
     if (status == ThreadReader::Status::kNoFrame ||
-        (options_.which == WhichThreads::kGilHolder && !thread.holds_gil)) {
+        (options_.which == WhichThreads::kGilHolder && !thread.holds_gil && !has_chains_)) {
         thread.has_nothing = thread.seen == ThreadTriage::State::kBlocked;
+        if (thread.is_inner) thread.runner = named_runner(thread);
         return false;
     }
-    return true;
+    return find_runner(thread);
 }
 
 void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) {
@@ -99,13 +101,13 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
     if (stacks_.is_proved(sampled.path)) thread.wanted = kRootPath;
     looks_.note_sample();
     if (!sampled.is_known && moves) in_doubt_.push_back(&thread);
-    if (sampled.is_truncated) ++figures_.truncated;
-    if (sampled.is_inferred) ++figures_.inferred;
     if (async_ != nullptr && async_->has_loop(thread.state.address)) {
         loop_samples_.push_back({&thread, sampled});
-        return;
+    } else if (has_chains_) {
+        chains_.push_back({&thread, sampled, {}});
+    } else {
+        record_sampled(thread, sampled, thread.holds_gil && is_collecting(thread), when, weight);
     }
-    record_sampled(thread, sampled, when, weight);
 }
 
 // What runs in a loop's thread hangs below what waits for it. An idle loop has nothing to show but its tasks.
@@ -125,27 +127,30 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
             thread.shows_tasks_only = true;
             continue;
         }
-        record_sampled(thread, sampled, when, weight);
+        record_sampled(thread, sampled, thread.holds_gil && is_collecting(thread), when, weight);
     }
     for (const auto& thread : threads_) {
         if (!with_waiting || !async_->has_loop(thread->state.address)) continue;
         using State = ThreadTriage::State;
         if (thread->seen == State::kGone || thread->seen == State::kUnknown) continue;
-        const bool has_tasks = async_->record_waiting(thread->state.address, thread->index, thread->seen == State::kStillBlocked,
+        const bool has_tasks = async_->record_waiting(thread->state.address, index_of(*thread), thread->seen == State::kStillBlocked,
                                                       thread->seen == State::kRunning);
         if (!thread->shows_tasks_only) continue;
         thread->has_nothing = thread->seen == State::kBlocked || thread->seen == State::kStillBlocked;
         if (has_tasks || options_.which == WhichThreads::kRunning) continue;
         for (const LoopSample& taken : loop_samples_) {
-            if (taken.thread == thread.get()) record_sampled(*thread, taken.sampled, when, weight);
+            if (taken.thread != thread.get()) continue;
+            record_sampled(*thread, taken.sampled, thread->holds_gil && is_collecting(*thread), when, weight);
         }
     }
     loop_samples_.clear();
 }
 
-void Sampler::record_sampled(Thread& thread, const Sampled& sampled, nanoseconds when, nanoseconds weight) {
+void Sampler::record_sampled(Thread& thread, const Sampled& sampled, bool collects, nanoseconds when, nanoseconds weight) {
     StackId stack = sampled.stack;
-    if (options_.gc_marker && thread.holds_gil && is_collecting(thread)) {
+    if (sampled.is_truncated) ++figures_.truncated;
+    if (sampled.is_inferred) ++figures_.inferred;
+    if (options_.gc_marker && collects) {
         stack = builder_.marker(stack, stacks_.node(stack).path, "[gc]");
     }
     ++figures_.samples;
@@ -158,7 +163,7 @@ void Sampler::record_sampled(Thread& thread, const Sampled& sampled, nanoseconds
 
 void Sampler::record(Thread& thread, StackId stack, PathId names, nanoseconds when, nanoseconds weight) {
     const SampleMarks marks{thread.seen == ThreadTriage::State::kRunning, thread.holds_gil};
-    epoch_.add(thread.index, stack, names, weight, when - start_, marks);
+    epoch_.add(index_of(thread), stack, names, weight, when - start_, marks);
 }
 
 Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
@@ -167,6 +172,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
         has_start_ = true;
     }
     ++figures_.ticks;
+    if (has_chains_) notice_new_states();
     if (must_refresh_ || when - last_refresh_ >= kRefreshAtLeast) {
         if (target_.has_ended()) return Outcome::kTargetEnded;
         last_refresh_ = when;
@@ -182,6 +188,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     for (Thread* thread : planned_) take_thread(*thread, when, weight);
     for (Thread* thread : native_planned_) take_native_thread(*thread, when, weight);
     if (native_ != nullptr) take_bare_threads(when, weight);
+    if (has_chains_) take_chains(when, weight);
     if (async_ != nullptr) take_loops(when, weight);
     for (Thread* thread : in_doubt_) {
         if (prove_by_looks(*thread)) continue;
@@ -234,7 +241,7 @@ void Sampler::end_epoch(nanoseconds now) {
     for (const SampleRecord& record : result.records) sink_.add_sample(record);
     // A thread is seen before `threading` knows it; misses are remembered, so that asking costs little.
     for (const auto& thread : threads_) {
-        if (thread->is_named) continue;
+        if (thread->is_named || !thread->is_registered) continue;
         if (const std::string* name = program_name_of(*thread)) sink_.name_thread(thread->index, *name);
     }
     if (now - last_inferred_ >= kInferEvery) {
@@ -246,7 +253,7 @@ void Sampler::end_epoch(nanoseconds now) {
 
 void Sampler::finish(nanoseconds now) {
     for (const auto& thread : threads_) {
-        if (async_ != nullptr && thread != nullptr) async_->flush(thread->state.address, thread->index);
+        if (async_ != nullptr && thread != nullptr && thread->is_registered) async_->flush(thread->state.address, thread->index);
     }
     end_epoch(now);
     infer_leaves();

@@ -90,6 +90,11 @@ private:
         bool has_nothing = false;  // was read since it blocked, and had nothing to show
         bool holds_gil = false;
         bool is_named = false;  // by the program, not by the kernel
+        Thread* runner = nullptr;  // whose kernel thread runs it, itself or who called into its interpreter; null: not known
+        bool is_inner = false;     // of another interpreter than the main one
+        bool is_registered = false;
+        ThreadReader::Status status = ThreadReader::Status::kNoFrame;  // of its last read
+        std::uint64_t planned_tick = 0;  // at which it was read last
         bool shows_tasks_only = false;  // an idle loop, in whose place its tasks are shown
         std::uint64_t context_version = 0;  // as of the sample; 0: not read
         std::size_t version_range = 0;
@@ -112,6 +117,11 @@ private:
         Address threads_head{};  // as of the last refresh
         bool has_slice = false;
     };
+    struct CStack {
+        Address begin{};
+        Address end{};
+        Thread* thread = nullptr;
+    };
     struct Sampled {  // what one thread's read came to
         StackId stack = kRootStack;
         PathId path = kRootPath;
@@ -123,8 +133,15 @@ private:
         StackBuilder::Chain* chain = nullptr;  // the frames that it shows; none where they were not read
     };
 
+    struct Chain {  // one of those of a thread that has called into another interpreter
+        Thread* thread;
+        Sampled sampled;
+        Address entry{};
+    };
+
     void refresh_threads();
     void register_thread(Thread& thread);
+    ThreadIndex index_of(Thread& thread);
     const std::string* program_name_of(Thread& thread);
     [[nodiscard]] bool wants(const Thread& thread) const;
     void plan_read(std::chrono::nanoseconds when);
@@ -145,12 +162,24 @@ private:
     void refresh_bare_threads();
     void take_bare_threads(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void count_native(const NativeStacks::Joined& joined);
+    // src/sample/sampler_chains.cpp
+    void find_c_stacks();
+    void notice_new_states();
+    [[nodiscard]] Thread* named_runner(const Thread& thread) const;
+    bool find_runner(Thread& thread);
+    [[nodiscard]] bool stayed_blocked(const Thread& thread) const;
+    void take_chains(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    void take_chains_of(Thread& runner, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    Sampled join_chains();
+    void prove_chains();
+    [[nodiscard]] bool is_as_listed(const Interpreter& interpreter) const;
+    [[nodiscard]] ThreadTriage::State look_at(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds reuse_within);
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
     [[nodiscard]] bool still_stands(const StackBuilder::Chain& chain);
     [[nodiscard]] bool has_freed_code();
     [[nodiscard]] bool holds_gil(const Thread& thread) const;
     [[nodiscard]] bool is_collecting(const Thread& thread) const;
-    void record_sampled(Thread& thread, const Sampled& sampled, std::chrono::nanoseconds when,
+    void record_sampled(Thread& thread, const Sampled& sampled, bool collects, std::chrono::nanoseconds when,
                         std::chrono::nanoseconds weight);
     void take_loops(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void record(Thread& thread, StackId stack, PathId names, std::chrono::nanoseconds when,
@@ -182,6 +211,11 @@ private:
         Sampled sampled;
     };
     std::vector<LoopSample> loop_samples_;  // of this tick
+
+    bool has_chains_ = false;  // several interpreters, whose chains can be joined
+    std::vector<CStack> c_stacks_;
+    std::vector<Chain> chains_;         // of this tick
+    std::vector<Chain> chains_of_one_;  // thread, its own first, then from the outermost to the innermost
 
     std::vector<std::unique_ptr<Thread>> threads_;
     std::vector<Interpreter> interpreters_;

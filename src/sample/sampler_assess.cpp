@@ -117,7 +117,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         epoch_.mark_used(thread.chain);
         return use(thread.chain, true);
     }
-    if (complete && thread.seen != ThreadTriage::State::kRunning && thread.triage.stayed_blocked(target_)) {
+    if (complete && thread.seen != ThreadTriage::State::kRunning && stayed_blocked(thread)) {
         builder_.prove(builder_.path_of(thread.chain));  // nothing moved while it was copied
         epoch_.mark_used(thread.chain);
         return use(thread.chain, true);
@@ -216,8 +216,9 @@ bool Sampler::prove_by_looks(Thread& thread) {
 void Sampler::prove_by_stop(Thread& thread) {
     ranges_.clear();
     thread.reader.plan(ranges_, false);
+    if (thread.runner == nullptr) return;
     const nanoseconds began = monotonic_now();
-    if (!stopper_->stop(thread.triage.tid())) {
+    if (!stopper_->stop(thread.runner->triage.tid())) {
         budget_.spend(monotonic_now() - began);
         return;
     }

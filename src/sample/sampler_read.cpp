@@ -24,8 +24,21 @@ bool is_fast(const SamplerOptions& options) { return options.rate_hz == 0 || opt
 
 }  // namespace
 
+ThreadTriage::State Sampler::look_at(Thread& thread, nanoseconds when, nanoseconds reuse_within) {
+    if (thread.runner == nullptr) return ThreadTriage::State::kUnknown;
+    if (thread.runner != &thread) return thread.runner->seen;
+    const ThreadTriage::State seen = thread.triage.look(target_, when, reuse_within);
+    if (seen == ThreadTriage::State::kGone) must_refresh_ = true;
+    ++figures_.thread_looks;
+    if (seen == ThreadTriage::State::kRunning) ++figures_.running_looks;
+    if (seen == ThreadTriage::State::kUnknown) ++figures_.unknown;
+    return seen;
+}
+
 bool Sampler::wants(const Thread& thread) const {
     using State = ThreadTriage::State;
+    if (thread.runner == nullptr) return true;  // its stack tells whose it is
+    if (thread.runner != &thread) return wants(*thread.runner);
     const bool is_idle_loop = async_ != nullptr && async_->wants_idle(thread.state.address);
     switch (is_idle_loop ? WhichThreads::kAll : options_.which) {
         case WhichThreads::kRunning:
@@ -53,12 +66,9 @@ void Sampler::plan_read(nanoseconds when) {
         interpreter_ranges_ = ranges_.size();
     }
     for (const auto& thread : threads_) {
-        thread->seen = thread->triage.look(target_, when, fast ? kFastReuse : nanoseconds{0});
-        if (thread->seen == ThreadTriage::State::kGone) must_refresh_ = true;
-        ++figures_.thread_looks;
-        if (thread->seen == ThreadTriage::State::kRunning) ++figures_.running_looks;
-        if (thread->seen == ThreadTriage::State::kUnknown) ++figures_.unknown;
+        thread->seen = look_at(*thread, when, fast ? kFastReuse : nanoseconds{0});
         if (!wants(*thread)) continue;
+        thread->planned_tick = figures_.ticks;
         const bool moves = thread->seen == ThreadTriage::State::kRunning;
         const bool sandwich = moves && (thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack()));
         if (native_ != nullptr && (stopper_ != nullptr || !moves)) {

@@ -59,25 +59,33 @@ void Sampler::refresh_threads() {
         const auto known = std::find_if(threads_.begin(), threads_.end(), [&](const std::unique_ptr<Thread>& candidate) {
             return candidate && candidate->state.address == state.address &&
                    candidate->state.pthread == state.pthread &&
-                   candidate->state.native_thread_id == state.native_thread_id && candidate->triage.tid() != 0 &&
-                   candidate->seen != ThreadTriage::State::kGone;  // up to 3.10 a successor differs by nothing else
+                   candidate->state.native_thread_id == state.native_thread_id &&
+                   (candidate->is_inner ||
+                    (candidate->triage.tid() != 0 &&
+                     candidate->seen != ThreadTriage::State::kGone));  // up to 3.10 a successor differs by nothing else
         });
         if (known != threads_.end()) {
             threads.push_back(std::move(*known));
             continue;
         }
         auto fresh = std::make_unique<Thread>(layout_, shape_, state, process_.tid_of(target_, state));
-        register_thread(*fresh);
         threads.push_back(std::move(fresh));
     }
     for (const auto& old : threads_) {
         if (!old) continue;
         figures_.busiest_thread_samples = std::max(figures_.busiest_thread_samples, old->samples);
-        target_.forget_thread(old->triage.tid());
+        const bool is_shared = old->is_inner && std::any_of(threads.begin(), threads.end(), [&](const auto& thread) {
+            return thread->triage.tid() == old->triage.tid();
+        });
+        if (!is_shared) target_.forget_thread(old->triage.tid());
         if (Interpreter* interpreter = interpreter_of(*old)) interpreter->names.forget(old->state.pthread);
         process_.forget_thread_ids();
     }
     threads_ = std::move(threads);
+    find_c_stacks();
+    for (const auto& thread : threads_) {
+        if (!thread->is_inner) (void)index_of(*thread);  // the others when they have a stack of their own
+    }
     if (native_ != nullptr) refresh_bare_threads();
     if (async_ != nullptr) async_->set_threads(list);
 }
@@ -99,7 +107,18 @@ void Sampler::register_thread(Thread& thread) {
         facts.name = target_.read_thread_name(thread.triage.tid());
     }
     thread.index = next_index_++;
+    thread.is_registered = true;
     sink_.add_thread(facts);
+}
+
+ThreadIndex Sampler::index_of(Thread& thread) {
+    if (!thread.is_registered) register_thread(thread);
+    return thread.index;
+}
+
+bool Sampler::is_as_listed(const Interpreter& interpreter) const {
+    const auto head = load<std::uint64_t>(interpreter.slice.data(), at(layout_.interpreter.threads_head) - slice_begin_);
+    return Address{head} == interpreter.threads_head;
 }
 
 void Sampler::parse_interpreters() {
@@ -111,8 +130,7 @@ void Sampler::parse_interpreters() {
             must_refresh_ = true;
             continue;
         }
-        const auto head = load<std::uint64_t>(interpreter.slice.data(), at(layout_.interpreter.threads_head) - slice_begin_);
-        if (Address{head} != interpreter.threads_head) must_refresh_ = true;
+        if (!is_as_listed(interpreter)) must_refresh_ = true;
     }
     has_runtime_slice_ = interpreter_ranges_ > interpreters_.size() && filled_[interpreter_ranges_ - 1] != 0;
 }

@@ -28,7 +28,10 @@ FrameId StackBuilder::frame_of(CodeIndex code, std::int32_t instruction) {
 }
 
 PathId StackBuilder::child_path(PathId parent, CodeIndex code) {
-    const std::uint32_t identity = codes_.entry(code).identity;
+    return extend_path(parent, codes_.entry(code).identity);
+}
+
+PathId StackBuilder::extend_path(PathId parent, std::uint32_t identity) {
     const PathId path = stacks_.intern_path(parent, identity);
     if (raw(path) >= path_identity_.size()) path_identity_.resize(raw(path) + 1, ~0U);
     path_identity_[raw(path)] = identity;
@@ -189,6 +192,26 @@ void StackBuilder::note_leaf(PathId path) {
 void StackBuilder::infer_leaves(std::uint32_t sightings) {
     std::erase_if(leaves_, [&](PathId path) { return stacks_.is_proved(path); });
     for (const PathId path : leaves_) stacks_.infer_callers(path, sole_callers(identity_of(path), sightings));
+}
+
+StackBuilder::Place StackBuilder::join(StackId below, StackId above) {
+    const std::uint64_t key = static_cast<std::uint64_t>(raw(below)) << 32U | raw(above);
+    const auto known = joined_.find(key);
+    if (known != joined_.end()) return known->second;
+    if (is_full()) return {above, stacks_.node(above).path};
+    to_join_.clear();
+    for (StackId stack = above; stack != kRootStack; stack = stacks_.node(stack).parent) to_join_.push_back(stack);
+    Place place{below, stacks_.node(below).path};
+    PathId last = kRootPath;
+    for (auto stack = to_join_.rbegin(); stack != to_join_.rend(); ++stack) {
+        const StackTable::Node node = stacks_.node(*stack);
+        if (node.path != last) place.path = extend_path(place.path, identity_of(node.path));  // else a marker
+        last = node.path;
+        place.stack = stacks_.intern_child(place.stack, node.frame, place.path);
+    }
+    if (joined_.size() >= kMaxEdges) joined_.clear();
+    joined_[key] = place;
+    return place;
 }
 
 StackId StackBuilder::marker(StackId parent, PathId path, std::string_view name) {

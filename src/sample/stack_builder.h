@@ -79,6 +79,14 @@ public:
     // The code's identity at the end of a path; kRootPath has none (~0).
     [[nodiscard]] std::uint32_t identity_of(PathId path) const { return path_identity_[raw(path)]; }
     PathId child_path(PathId parent, CodeIndex code);
+
+    // A stack and the path of its codes.
+    struct Place {
+        StackId stack = kRootStack;
+        PathId path = kRootPath;
+    };
+    // The frames of `above` on top of those of `below`: two chains of one thread. Where the tables are full, `above` alone.
+    Place join(StackId below, StackId above);
     FrameId frame_of(CodeIndex code, std::int32_t instruction);
     // A root of its own, proved, for paths that are not those of a thread; child_path() extends it.
     PathId separate_root(std::uint32_t which);
@@ -107,6 +115,7 @@ private:
         StackId stack;
         PathId path;
     };
+    PathId extend_path(PathId parent, std::uint32_t identity);
     bool step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step);
 
     struct Lineage {  // of a code identity
@@ -130,6 +139,8 @@ private:
     std::vector<bool> is_noted_;         // by path: it is or was one of them
     tsl::robin_map<EdgeKey, Edge, EdgeHash> edges_;
     std::vector<std::uint32_t> path_identity_{~0U};
+    tsl::robin_map<std::uint64_t, Place> joined_;  // by both stacks
+    std::vector<StackId> to_join_;
     Walk cut_;
 };
 

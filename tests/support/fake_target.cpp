@@ -59,7 +59,18 @@ Result<std::vector<Mapping>> FakeTarget::read_mappings() {
     mapping.readable = true;
     mapping.executable = true;
     mapping.path = executable_;
-    return std::vector<Mapping>{mapping};
+    std::vector<Mapping> all = stacks_;
+    all.push_back(mapping);
+    return all;
+}
+
+void FakeTarget::add_stack(Address begin, Address end, bool is_main) {
+    Mapping mapping;
+    mapping.start = begin;
+    mapping.end = end;
+    mapping.readable = mapping.writable = true;
+    if (is_main) mapping.path = "[stack]";
+    stacks_.push_back(mapping);
 }
 
 Result<std::unique_ptr<ModuleFile>> FakeTarget::open_module(const Mapping&) {

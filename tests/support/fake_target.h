@@ -34,6 +34,8 @@ public:
     void block(pid_t tid);  // it sleeps, and has been switched away from
     void wake(pid_t tid);
     void end() { has_ended_ = true; }
+    // The stack of a thread; that of the main one has a name.
+    void add_stack(Address begin, Address end, bool is_main);
 
     [[nodiscard]] FakeMemory& fake() { return memory_; }
     [[nodiscard]] std::size_t looks() const { return looks_; }  // at activities and switch counts
@@ -61,6 +63,7 @@ private:
     std::size_t looks_ = 0;
     std::vector<pid_t> forgotten_;
     bool has_ended_ = false;
+    std::vector<Mapping> stacks_;
 };
 
 // One interpreter with its runtime; threads are added one by one.
