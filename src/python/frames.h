@@ -14,6 +14,9 @@
 
 namespace pyprof {
 
+// In place of an instruction that could not be told: no frame holds it.
+constexpr std::uint64_t kUnknownInstruction = 1ULL << 63;
+
 struct RawFrame {
     Address address{};
     Address code{};

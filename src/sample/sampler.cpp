@@ -49,6 +49,7 @@ Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, con
       prover_(memory_, layout_, shape_, codes_, stacks, builder_),
       mender_(shape_, codes_, stacks),
       epoch_(codes_, stacks, builder_),
+      call_sites_(shape_),
       stopper_(stopper) {
     if (options_.async.mode != AsyncMode::kOff) {
         async_ = std::make_unique<AsyncSampler>(target_, layout_, stacks_, codes_, builder_, epoch_, options_.async);
@@ -237,6 +238,7 @@ void Sampler::end_epoch(nanoseconds now) {
         other_chain_ = {};
         if (async_ != nullptr) async_->forget_codes();
         codes_.reuse_retired();
+        call_sites_.forget();
     }
     for (const SampleRecord& record : result.records) sink_.add_sample(record);
     // A thread is seen before `threading` knows it; misses are remembered, so that asking costs little.

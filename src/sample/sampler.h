@@ -13,6 +13,7 @@
 #include "python/python_process.h"
 #include "python/thread_names.h"
 #include "sample/async_sampler.h"
+#include "sample/call_sites.h"
 #include "sample/epoch.h"
 #include "sample/look_budget.h"
 #include "sample/mend.h"
@@ -99,6 +100,7 @@ private:
         std::uint64_t context_version = 0;  // as of the sample; 0: not read
         std::size_t version_range = 0;
         std::uint32_t sandwich_samples = 0;  // samples for which to copy twice
+        bool may_prove = false;              // the two copies are for proofs, not for callers' lines alone
         std::uint32_t plan_samples = 0;      // ... before which to bring the plan up to date
         std::uint64_t samples = 0;
     };
@@ -149,6 +151,7 @@ private:
     bool has_stack_to_show(Thread& thread, ThreadReader::Status status);
     void take_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled assess(Thread& thread);
+    void settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain& chain);
     std::optional<RawFrame> sure_leaf(Thread& thread);
     void infer_leaves();
     bool prove_by_looks(Thread& thread);
@@ -201,6 +204,7 @@ private:
     PathProver prover_;
     Mender mender_;
     Epoch epoch_;
+    CallSites call_sites_;
     ThreadStopper* stopper_;
     StopBudget budget_;
     LookBudget looks_;

@@ -83,6 +83,16 @@ std::optional<RawFrame> Sampler::sure_leaf(Thread& thread) {
     return std::nullopt;
 }
 
+// The path is real; the instructions of its callers may be of another moment.
+void Sampler::settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain& chain) {
+    if (!options_.with_lines) return;
+    const Walk* settled = call_sites_.settle(thread.reader, walk, chain);
+    if (settled == nullptr) return;
+    const std::size_t unchanged = chain.unchanged;
+    builder_.build(*settled, chain);
+    chain.unchanged = std::min(unchanged, chain.unchanged);
+}
+
 Sampler::Sampled Sampler::assess(Thread& thread) {
     using Built = StackBuilder::Built;
     Sampled sampled;
@@ -114,6 +124,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     }
     const bool complete = is_complete(walk, thread.chain, built);
     if (complete && stacks_.is_proved(builder_.path_of(thread.chain))) {
+        settle_lines(thread, walk, thread.chain);
         epoch_.mark_used(thread.chain);
         return use(thread.chain, true);
     }
@@ -126,7 +137,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     thread.sandwich_samples = kSandwichAfterDoubt;
     thread.plan_samples = kFreshPlans;
     const Walk& before = thread.reader.walk_before();
-    if (complete && prover_.prove(thread.reader, thread.chain)) {
+    if (complete && thread.may_prove && prover_.prove(thread.reader, thread.chain)) {
         looks_.note_proof();
         epoch_.mark_used(thread.chain);
         return use(thread.chain, true);
@@ -146,6 +157,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         return use(thread.chain_before, true);
     }
     if (const Walk* mended = mender_.mend(thread.reader); mended != nullptr && build_other(*mended)) {
+        settle_lines(thread, *mended, thread.chain_before);
         epoch_.mark_used(thread.chain_before);
         return use(thread.chain_before, true);
     }

@@ -70,7 +70,8 @@ void Sampler::plan_read(nanoseconds when) {
         if (!wants(*thread)) continue;
         thread->planned_tick = figures_.ticks;
         const bool moves = thread->seen == ThreadTriage::State::kRunning;
-        const bool sandwich = moves && (thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack()));
+        thread->may_prove = thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack());
+        const bool sandwich = moves && (thread->may_prove || (!fast && options_.with_lines));
         if (native_ != nullptr && (stopper_ != nullptr || !moves)) {
             native_planned_.push_back(thread.get());
             continue;

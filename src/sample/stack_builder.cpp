@@ -58,7 +58,9 @@ bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& cha
         chain.read_code = true;
         chain.read_at.push_back(static_cast<std::uint32_t>(chain.steps.size()));
     }
-    const auto instruction = codes_.instruction_index(step.code, frame.instruction);
+    const auto instruction = frame.instruction == kUnknownInstruction
+                                 ? std::optional(kNoInstruction)
+                                 : codes_.instruction_index(step.code, frame.instruction);
     if (!instruction) return false;
     step.instruction = *instruction;
     if (codes_.entry(step.code).is_hidden) {

@@ -12,6 +12,7 @@
 #include <tsl/robin_map.h>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,9 @@ namespace pyprof {
 class StackBuilder {
 public:
     StackBuilder(CodeCache& codes, StackTable& stacks, bool with_lines);
+
+    // Behind the end of every code: it has no line.
+    static constexpr std::int32_t kNoInstruction = std::numeric_limits<std::int32_t>::max();
 
     struct Step {
         CodeIndex code = kNoCode;
