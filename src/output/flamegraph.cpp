@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
+#include <algorithm>
 #include <ostream>
 #include <string>
 
@@ -150,11 +151,16 @@ private:
         constexpr Entry kEntries[] = {{"o2", "program", 82},
                                       {"p2", "packages", 90},
                                       {"s4", "standard library", 128},
+                                      {"n2", "native", 66},
                                       {"m", "markers", 66}};
+        const bool has_native = std::any_of(profile_.frames.begin(), profile_.frames.end(),
+                                            [](const auto& frame) { return frame.kind == FrameKind::kNative; });
+        const int width = has_native ? 432 : 366;
         int x = 0;
-        fmt::print(out_, "<svg id=\"legend\" x=\"{}\" y=\"50\" width=\"366\" height=\"24\">",
-                   kWidth - kMargin - 366);
+        fmt::print(out_, "<svg id=\"legend\" x=\"{}\" y=\"50\" width=\"{}\" height=\"24\">",
+                   kWidth - kMargin - width, width);
         for (const Entry& entry : kEntries) {
+            if (entry.css_class[0] == 'n' && !has_native) continue;
             fmt::print(out_,
                        "<g class=\"{}\"><rect x=\"{}\" y=\"6\" width=\"11\" height=\"11\" rx=\"2\"/></g>"
                        "<text x=\"{}\" y=\"15\">{}</text>",

@@ -2,7 +2,7 @@
 //
 // The flame graph's style sheet. Colours are even steps in OKLCH (lightness and chroma fixed, hue varied), so
 // that no shade shouts: warm the program's own files, blue to violet packages, green to teal the standard
-// library. Plain selectors and no custom properties: viewers that run no script often know little CSS.
+// library, purple to pink native code. Plain selectors and no custom properties: viewers that run no script often know little CSS.
 #include "output/flamegraph_assets.h"
 
 namespace pyprof {
@@ -45,7 +45,9 @@ const std::string_view kFlamegraphStyle = R"css(
 .p7 rect{fill:#cbbdf9} .s0 rect{fill:#a6ca93} .s1 rect{fill:#adddaa}
 .s2 rect{fill:#94cea3} .s3 rect{fill:#9cdfbc} .s4 rect{fill:#84d0b5}
 .s5 rect{fill:#8ee0ce} .s6 rect{fill:#7ad0c6} .s7 rect{fill:#88e0df}
-.n rect{fill:#d999ca} .m rect{fill:#d1d4da}
+.n0 rect{fill:#d2a3e1} .n1 rect{fill:#e1abe6} .n2 rect{fill:#dca0d6}
+.n3 rect{fill:#eaa8da} .n4 rect{fill:#e49ec9} .n5 rect{fill:#f2a7cc}
+.n6 rect{fill:#ea9dbc} .n7 rect{fill:#f7a6be} .m rect{fill:#d1d4da}
 .hit rect{fill:#d63aa8}
 .hit text{fill:#fff}
 @media (prefers-color-scheme:dark){
@@ -67,7 +69,9 @@ const std::string_view kFlamegraphStyle = R"css(
   .p7 rect{fill:#67598f} .s0 rect{fill:#405c30} .s1 rect{fill:#466c44}
   .s2 rect{fill:#2f5e3e} .s3 rect{fill:#356e52} .s4 rect{fill:#1c604c}
   .s5 rect{fill:#266e60} .s6 rect{fill:#076059} .s7 rect{fill:#1c6e6e}
-  .n rect{fill:#763e6b} .m rect{fill:#3f4348}
+  .n0 rect{fill:#6a4475} .n1 rect{fill:#794e7d} .n2 rect{fill:#71426d}
+  .n3 rect{fill:#804c74} .n4 rect{fill:#774063} .n5 rect{fill:#854a69}
+  .n6 rect{fill:#7b3e59} .n7 rect{fill:#89495e} .m rect{fill:#3f4348}
   .hit rect{fill:#b8328f}
 }
 )css";

@@ -40,14 +40,14 @@ char family_of(Origin origin) {
 
 std::string colour_class(const ResolvedProfile::Frame& frame, std::string_view working_directory) {
     if (frame.kind == FrameKind::kMarker) return "m";
-    if (frame.kind == FrameKind::kNative) return "n";
+    const char* const kTones[] = {"", " b", " c"};
+    const char* const tone = kTones[spread(frame.name) % 3];
+    if (frame.kind == FrameKind::kNative) return 'n' + std::to_string(spread(frame.module) % kShades) + tone;
     const SourcePath source = shorten(frame.full_file, working_directory);
     // A package or a part of the standard library is one module; of the program each file is.
     std::string_view module = source.short_path;
     if (source.origin != Origin::kProgram) module = module.substr(0, module.find('/'));
-    const char* const kTones[] = {"", " b", " c"};
-    return family_of(source.origin) + std::to_string(spread(module) % kShades) +
-           kTones[spread(frame.name) % 3];
+    return family_of(source.origin) + std::to_string(spread(module) % kShades) + tone;
 }
 
 }  // namespace pyprof

@@ -77,7 +77,12 @@ TEST_CASE("palette: the family tells where a file belongs, the shade hangs on th
     CHECK(colour("f", "<frozen importlib._bootstrap>")[0] == 's');
     CHECK(colour("f", "")[0] == 'o');
     CHECK(colour_class({FrameKind::kMarker, "[gc]", "", "", 0}, "") == "m");
-    CHECK(colour_class({FrameKind::kNative, "read", "", "", 0}, "") == "n");
+    const auto native = [](const std::string& name, const std::string& module) {
+        return colour_class({FrameKind::kNative, name, "", "", 0, module}, "");
+    };
+    CHECK(native("read", "libc.so.6")[0] == 'n');
+    CHECK(native("read", "libc.so.6").substr(0, 2) == native("write", "libc.so.6").substr(0, 2));
+    CHECK(native("f", "libz.so.1").substr(0, 2) != native("f", "libcrypto.so.3").substr(0, 2));
 
     // Another place, line or Python does not change it; another function only the tone.
     CHECK(colour("f", "/usr/lib/python3.9/json/decoder.py") ==
