@@ -50,7 +50,11 @@ std::string_view without_clone_suffix(std::string_view symbol) {
 }
 
 std::string demangle(std::string_view symbol) {
+    constexpr std::string_view kStub = "@plt";
+    if (symbol.ends_with(kStub)) return demangle(symbol.substr(0, symbol.size() - kStub.size())).append(kStub);
     symbol = symbol.substr(0, symbol.find('@'));
+    // The C library's second name of a function, for calls within it.
+    if (symbol.substr(0, 5) == "__GI_") symbol.remove_prefix(5);
     if (symbol.empty() || symbol.size() > kLongestSymbol) return std::string(symbol.substr(0, kLongestSymbol));
     const bool may_be_rust = starts_with_any(symbol, {"_R", "_ZN"});
     const bool may_be_cpp = starts_with_any(symbol, {"_Z"});

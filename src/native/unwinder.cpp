@@ -173,6 +173,8 @@ Unwound Unwinder::walk(const StackCopy& copy, RegisterSet registers, bool is_cal
         const RowCache::Entry& entry = entry_at(frame.lookup());
         frame.module = entry.module;
         const UnwindRow& row = rows_.row(entry);
+        // A handler returns to the first instruction of what nobody has called: the name is that of the address itself.
+        if (row.is_signal_frame) frame.is_call_site = false;
         if (row.cfa == UnwindRow::Cfa::kNone) {
             if (!step_by_frame_pointer(copy, registers, frame)) {
                 return {frame.module == kNoModule ? UnwindEnd::kNotCode : UnwindEnd::kNoRule};

@@ -62,6 +62,9 @@ TEST_CASE("demangle: C++ and Rust, suffixes and versions dropped") {
     CHECK(demangle("list_sort.isra.0") == "list_sort");
     CHECK(demangle("_PyEval_EvalFrameDefault.cold") == "_PyEval_EvalFrameDefault");
     CHECK(demangle("memcpy@@GLIBC_2.14") == "memcpy");
+    CHECK(demangle("memcpy@plt") == "memcpy@plt");
+    CHECK(demangle("_ZN6pyprof4shopEv@plt") == "pyprof::shop@plt");
+    CHECK(demangle("__GI___clone3") == "__clone3");
     CHECK(demangle("") == "");
     CHECK(demangle(".plt") == ".plt");
     CHECK(demangle("_Z") == "_Z");
