@@ -78,6 +78,7 @@ struct RunFigures {
     std::uint64_t refused = 0;    // stacks of which nothing could be kept
     std::uint64_t unknown = 0;    // stacks left out since the kernel did not tell what their thread does
     std::uint64_t late = 0;       // ticks dropped because their time had passed
+    std::uint64_t held_back = 0;  // ticks left out so that native stacks hold the target for no more than its share
     std::uint64_t errors = 0;     // reads that failed for another reason than movement
     std::uint64_t lost = 0;       // accepted samples that did not fit the ring
     std::uint64_t looks = 0;      // copies of a thread that take no sample, to prove a path
@@ -105,6 +106,7 @@ struct RunFigures {
     std::chrono::nanoseconds profiler_cpu{0};
     std::chrono::nanoseconds stopped{0};  // time for which a thread was held
     std::chrono::nanoseconds longest_stop{0};
+    std::chrono::nanoseconds first_sample{0};  // from the start of the recorder until the end of the tick that took it
 };
 
 struct ProfileFacts {

@@ -7,6 +7,7 @@
 
 #include <pyprof/error.h>
 #include <pyprof/memory.h>
+#include <pyprof/registers.h>
 
 #include <chrono>
 #include <cstdint>
@@ -100,6 +101,8 @@ struct ProcessFacts {
 class Stop {
 public:
     virtual ~Stop() = default;
+    // Of a thread that is stopped; empty where they can't be had.
+    [[nodiscard]] virtual std::optional<RegisterSet> read_registers(pid_t) const { return {}; }
 };
 
 class Target {

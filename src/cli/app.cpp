@@ -68,6 +68,7 @@ CLI::App* add_record(CLI::App& app, Options& options) {
     record->add_flag("--gil", options.gil, "Only the thread that holds the GIL")->group("What to show");
     record->add_flag("--native", options.record.native, "C, C++ and Rust frames, too, by a short stop a sample")->group("What to show");
     record->add_flag("--native-all", options.record.native_all, "... the interpreter's own machinery included")->group("What to show");
+    record->add_flag("--debuginfod", options.record.debuginfod, "Native names from the servers of DEBUGINFOD_URLS, too")->group("What to show");
     record->add_flag("-t,--threads", options.record.per_thread, "A root frame per thread")->group("What to show");
     record->add_flag("-F,--function", options.record.functions_only, "No line numbers")->group("What to show");
     record->add_flag("--full-filenames", options.record.full_filenames, "Do not shorten file names")->group("What to show");
@@ -94,6 +95,8 @@ CLI::App* add_dump(CLI::App& app, Options& options) {
     dump->add_option("-p,--pid", options.dump_pid, "Process to look at")->group("Target");
     dump->add_option("--replay", options.dump.replay, "Read a snapshot instead of a process")->group("Target");
     dump->add_flag("--json", options.dump.json, "One JSON object")->group("Output");
+    dump->add_flag("--native", options.dump.native, "C, C++ and Rust frames, too, and threads without Python")->group("Output");
+    dump->add_flag("--native-all", options.dump.native_all, "... the interpreter's own machinery included")->group("Output");
     dump->add_option("--async", options.dump_async, "Tasks of asyncio: on, off (default: on where a loop is found)")->group("Output")->expected(0, 1);
     dump->add_flag("--full-filenames", options.dump.full_filenames, "Do not shorten file names")->group("Output");
     dump->add_option("--snapshot", options.dump.snapshot, "Also record every byte that was read into this file")->group("Output");
@@ -173,6 +176,11 @@ Result<int> start_record(Options& options, const CLI::App& record, std::vector<s
         settings.duration = *duration;
     }
     settings.native = settings.native || settings.native_all;
+    if (settings.debuginfod && !settings.native) return fail(ExitCode::kUsage, "--debuginfod without native frames", "add --native");
+    if (settings.native && record.count("--async") > 0 && options.async != "off") {
+        return fail(ExitCode::kUsage, "--native and --async do not go together yet: native frames have no place below a task",
+                    "leave one of them out");
+    }
     if (options.idle && options.gil) return fail(ExitCode::kUsage, "both --idle and --gil", "use one of them");
     if (options.idle) settings.which = WhichThreads::kAll;
     if (options.gil) settings.which = WhichThreads::kGilHolder;
@@ -194,6 +202,10 @@ Result<int> start_dump(Options& options, const CLI::App& dump) {
         return fail(ExitCode::kUsage, fmt::format("--async={} is neither on nor off", options.dump_async), "use --async or --async=off");
     }
     options.dump.tasks = options.dump_async != "off";
+    options.dump.native = options.dump.native || options.dump.native_all;
+    if (options.dump.native && !options.dump.replay.empty()) {
+        return fail(ExitCode::kUsage, "a snapshot has no native frames", "leave out --native, or use --pid");
+    }
     return run_dump(options.dump);
 }
 

@@ -33,6 +33,7 @@ struct RecordSettings {
     bool nonblocking = false;
     bool native = false;
     bool native_all = false;
+    bool debuginfod = false;
     bool quiet = false;
 };
 Result<int> run_record(const RecordSettings& settings);
@@ -63,6 +64,8 @@ struct DumpSettings {
     bool nonblocking = false;
     bool full_filenames = false;
     bool tasks = true;     // of asyncio
+    bool native = false;
+    bool native_all = false;
     std::string snapshot;  // file to record every read into
     std::string replay;    // snapshot to read instead of a process
 };

@@ -36,7 +36,7 @@ std::string text_of(const Dump& dump, const DumpSettings& settings) {
         if (thread.syscall) fmt::format_to(to, " in {}", *thread.syscall);
         if (thread.holds_gil.value_or(false)) fmt::format_to(to, ", holds the GIL");
         fmt::format_to(to, "\n");
-        if (thread.frames.empty()) fmt::format_to(to, "    no Python frames\n");
+        if (thread.frames.empty()) fmt::format_to(to, "    no {}frames\n", settings.native ? "" : "Python ");
         for (const DumpFrame& frame : thread.frames) {
             fmt::format_to(to, "    {}\n", label_of(frame, dump.process.working_directory, settings.full_filenames));
         }
@@ -112,7 +112,8 @@ Result<int> run_dump(const DumpSettings& settings) {
     Target& target = recorder ? static_cast<Target&>(*recorder) : **opened;
     auto process = PythonProcess::attach(target, {true, is_live ? kStartPatience : kStartPatience.zero()});
     if (!process) return tl::unexpected(process.error());
-    const auto dump = take_dump(target, *process, {settings.nonblocking, true, settings.tasks});
+    const DumpOptions options{settings.nonblocking, true, settings.tasks, settings.native, settings.native_all};
+    const auto dump = take_dump(target, *process, options);
     if (!dump) return tl::unexpected(dump.error());
     if (recorder) {
         const auto written = write_snapshot(recorder->snapshot(), settings.snapshot, invoking_owner());

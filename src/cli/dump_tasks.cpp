@@ -92,7 +92,7 @@ std::string state_of(const DumpTask& task, const Dump& dump) {
 
 std::string label_of(const DumpFrame& frame, const std::string& working_directory, bool full_filename) {
     std::string text = escape_control(frame.name);
-    if (frame.file.empty()) return text;
+    if (frame.file.empty()) return frame.module.empty() ? text : fmt::format("{} ({})", text, escape_control(frame.module));
     const std::string_view file =
         full_filename ? std::string_view(frame.file) : shorten(frame.file, working_directory).short_path;
     text += fmt::format(" ({}", escape_control(file));
@@ -133,6 +133,7 @@ void write_frames(DumpWriter& writer, std::span<const DumpFrame> frames) {
         write_text(writer, "file", frame.file);
         writer.Key("line");
         writer.Int(frame.line);
+        if (frame.kind == FrameKind::kNative) write_text(writer, "module", frame.module);
         writer.EndObject();
     }
     writer.EndArray();

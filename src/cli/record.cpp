@@ -8,10 +8,12 @@
 #include "cli/messages.h"
 #include "cli/run_report.h"
 #include "cli/signals.h"
+#include "native/debuginfod.h"
 #include "output/output_file.h"
 #include "profile/merge.h"
 #include "sample/recorder.h"
 #include "target/invoking_user.h"
+#include "target/permission_facts.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -22,6 +24,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <thread>
 
 namespace pyprof {
 
@@ -31,6 +34,8 @@ using std::chrono::nanoseconds;
 
 constexpr std::chrono::milliseconds kLookForEnd{50};
 constexpr nanoseconds kShowEvery = std::chrono::milliseconds(250);
+constexpr int kTracerLooks = 20;
+constexpr std::chrono::milliseconds kTracerPause{5};
 // A program that lived shorter than this is reported as such.
 constexpr nanoseconds kShortLife = std::chrono::milliseconds(50);
 
@@ -41,6 +46,7 @@ public:
 
 private:
     Result<const Format*> choose_format() const;
+    Result<void> refuse_foreign_tracer() const;
     std::string output_name(pid_t pid) const;
     Result<void> open_outputs();
     Result<bool> start();          // false: there is nothing to sample
@@ -69,6 +75,7 @@ private:
     nanoseconds began_{0};
     ChildCounter children_;
     ProcessFacts facts_;
+    DebugSearch::Download download_;
     std::chrono::system_clock::time_point started_;
     bool must_end_ = false;
     bool is_written_ = false;  // for the last time
@@ -181,7 +188,7 @@ void RecordCommand::sample(nanoseconds end) {
     options.keep_spans = format_->wants_spans;
     options.may_stop = !settings_.nonblocking;
     options.native = settings_.native;
-    options.native_all = settings_.native_all;
+    options.naming = {settings_.native_all, download_};
     if (auto facts = attached_->target->read_facts()) facts_ = std::move(*facts);
     recorder_.emplace(*attached_->target, attached_->process, options);
     describe(recorder_->profile());
@@ -276,6 +283,19 @@ Result<int> RecordCommand::finish_launched(bool had_python) {
     }
 }
 
+// One tracer a thread: under a debugger no thread can be stopped for its native frames. Another pyprof holds a thread for
+// some microseconds at a time.
+Result<void> RecordCommand::refuse_foreign_tracer() const {
+    if (!settings_.native || settings_.nonblocking) return {};
+    for (int i = 0; i < kTracerLooks; ++i) {
+        const AccessFacts facts = gather_access_facts(*settings_.pid, AccessSources::real());
+        if (facts.tracer == 0) return {};
+        if (i + 1 == kTracerLooks) return tl::unexpected(explain_refusal(facts, Access::kStop));
+        std::this_thread::sleep_for(kTracerPause);
+    }
+    return {};
+}
+
 Result<bool> RecordCommand::start() {
     if (settings_.pid) {
         // A wrong pid is told before an output appears.
@@ -283,6 +303,7 @@ Result<bool> RecordCommand::start() {
         auto attached = subject_->attach(waiting());
         if (!attached) return tl::unexpected(attached.error());
         attached_.emplace(std::move(**attached));
+        if (auto traced = refuse_foreign_tracer(); !traced) return tl::unexpected(traced.error());
         const auto opened = open_outputs();
         if (!opened) return tl::unexpected(opened.error());
         return true;
@@ -307,6 +328,11 @@ Result<int> RecordCommand::run() {
         say(fmt::format("pyprof: --inverted turns flame graphs alone: it has no effect on the format {}", format_->name));
     }
     // The name of a launched program's output is made before it starts, so it can't carry its pid.
+    if (settings_.debuginfod) {
+        auto opened = open_debuginfod();
+        if (!opened) return tl::unexpected(opened.error());
+        download_ = std::move(*opened);
+    }
     if (settings_.output.empty()) settings_.output = output_name(settings_.pid.value_or(::getpid()));
     const auto started = start();
     if (!started) return tl::unexpected(started.error());

@@ -59,6 +59,7 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
     if (f.refused > 0) text += fmt::format(", {} refused", f.refused);
     if (f.unknown > 0) text += fmt::format(", {} of threads in an unknown state left out", f.unknown);
     if (f.late > 0) text += fmt::format(", {} late ({:.1f} % of all ticks)", f.late, share(f.late, f.late + f.ticks));
+    if (f.held_back > 0) text += fmt::format(", {} held back to spare the program ({:.1f} % of all ticks)", f.held_back, share(f.held_back, f.held_back + f.ticks));
     if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
     if (f.looks > 0) text += fmt::format(", {} more looks at new code", f.looks);
     if (f.stops > 0) text += fmt::format(", {} short stops ({:.1f} ms in all)", f.stops, 1000 * seconds(f.stopped));
@@ -94,6 +95,7 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     count("refused", f.refused);
     count("unknown", f.unknown);
     count("late", f.late);
+    count("held_back", f.held_back);
     count("errors", f.errors);
     count("lost", f.lost);
     count("looks", f.looks);
@@ -104,6 +106,7 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     count("native_none", f.native_none);
     real("stopped_s", seconds(f.stopped));
     real("longest_stop_s", seconds(f.longest_stop));
+    real("first_sample_s", seconds(f.first_sample));
     real("elapsed_s", seconds(f.elapsed));
     real("rate_hz", reached_rate(f));
     real("profiler_cpu_s", seconds(f.profiler_cpu));

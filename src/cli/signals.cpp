@@ -13,7 +13,10 @@ Signals::Signals(std::initializer_list<int> more) {
     sigemptyset(&wanted);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&wanted, signal);
     for (const int signal : more) sigaddset(&wanted, signal);
-    check(::pthread_sigmask(SIG_BLOCK, &wanted, &original_) == 0, "signals can't be blocked");
+    sigset_t blocked = wanted;
+    // It tells the sampler's thread of stops, which takes it there and would sleep on if another thread did.
+    sigaddset(&blocked, SIGCHLD);
+    check(::pthread_sigmask(SIG_BLOCK, &blocked, &original_) == 0, "signals can't be blocked");
     fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     check(fd_.get() >= 0, "no signalfd");
 }

@@ -8,8 +8,6 @@
 
 #include <pyprof/memory.h>
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -21,14 +19,6 @@ namespace {
 
 constexpr const char* kDebugDirectory = "/usr/lib/debug";
 constexpr std::uint64_t kLargestChecked = std::uint64_t{4} << 30;
-
-UniqueFd open_regular(const std::string& path) {
-    // Non-blocking: the name may lead to a FIFO.
-    auto file = open_at(AT_FDCWD, path, O_RDONLY | O_NOCTTY | O_NONBLOCK);
-    struct stat info {};
-    if (!file || ::fstat(file->get(), &info) != 0 || !S_ISREG(info.st_mode)) return UniqueFd();
-    return std::move(*file);
-}
 
 std::optional<std::uint32_t> checksum_of(int file) {
     std::vector<Bytef> buffer(std::size_t{1} << 20);

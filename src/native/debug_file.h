@@ -16,7 +16,8 @@ namespace pyprof {
 struct DebugSearch {
     std::vector<std::string> roots{""};  // directories in whose file systems to look, the target's first
     // Asked last, with the build-id; empty unless the user wants debuginfod.
-    std::function<UniqueFd(std::span<const std::byte> build_id)> download;
+    using Download = std::function<UniqueFd(std::span<const std::byte> build_id)>;
+    Download download;
 };
 
 // `path` is that of the stripped file as the target sees it.

@@ -50,13 +50,24 @@ void JitNames::add_perf_map(std::string_view text) {
     }
 }
 
+std::optional<std::size_t> JitNames::jitdump_header(std::span<const std::byte> bytes) {
+    if (bytes.size() < kSmallestHeader || load<std::uint32_t>(bytes.data(), 0) != kMagic) return std::nullopt;
+    const std::size_t size = load<std::uint32_t>(bytes.data(), kHeaderSizeAt);
+    if (size < kSmallestHeader || size > bytes.size()) return std::nullopt;
+    return size;
+}
+
 void JitNames::add_jitdump(std::span<const std::byte> bytes) {
-    if (bytes.size() < kSmallestHeader || load<std::uint32_t>(bytes.data(), 0) != kMagic) return;
-    std::size_t at = load<std::uint32_t>(bytes.data(), kHeaderSizeAt);
-    while (at < bytes.size() && bytes.size() - at >= kRecordHeader) {
+    if (const auto header = jitdump_header(bytes)) add_jitdump_records(bytes.subspan(*header));
+}
+
+std::optional<std::size_t> JitNames::add_jitdump_records(std::span<const std::byte> bytes) {
+    std::size_t at = 0;
+    while (bytes.size() - at >= kRecordHeader) {
         const std::byte* record = bytes.data() + at;
         const std::size_t size = load<std::uint32_t>(record, 4);
-        if (size < kRecordHeader || size > bytes.size() - at) return;
+        if (size < kRecordHeader) return std::nullopt;
+        if (size > bytes.size() - at) break;  // it is being written
         if (load<std::uint32_t>(record, 0) == kCodeLoad && size > kLoadHeader) {
             std::string name;
             for (std::size_t i = kLoadHeader; i < size && name.size() < kLongestName && record[i] != std::byte{0}; ++i) {
@@ -66,6 +77,7 @@ void JitNames::add_jitdump(std::span<const std::byte> bytes) {
         }
         at += size;
     }
+    return at;
 }
 
 // Later ones win: of equal starts the last stays, and find() takes the nearest start.

@@ -22,6 +22,11 @@ public:
     void add_perf_map(std::string_view text);
     // The file header, then records; those that load code count.
     void add_jitdump(std::span<const std::byte> bytes);
+    // Records alone, as a file that is being written has them behind what was read before. How many bytes whole records
+    // have taken; nothing when what stands there is none.
+    std::optional<std::size_t> add_jitdump_records(std::span<const std::byte> bytes);
+    // How long the header is; nothing when it is not that of a jitdump of this machine.
+    static std::optional<std::size_t> jitdump_header(std::span<const std::byte> bytes);
 
     // What was told last for an address counts: code comes and goes. Valid until something is added.
     [[nodiscard]] std::optional<std::string_view> find(Address address);

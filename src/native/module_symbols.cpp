@@ -34,16 +34,27 @@ ModuleSymbols::ModuleSymbols(std::optional<ElfImage> image, std::string path, st
     image_ = std::make_unique<ElfImage>(std::move(*image));
     symbols_.add(*image_);
     starts_ = FunctionStarts(*image_);
-    const bool has_dwarf = image_->find_section(".debug_info") || image_->find_section(".zdebug_info");
-    if (!has_dwarf) {
-        if (auto debug = find_debug_file(*image_, path, search)) {
-            debug_ = std::make_unique<ElfImage>(std::move(*debug));
-            symbols_.add(*debug_);
-        }
+    if (image_->find_section(".debug_info") || image_->find_section(".zdebug_info")) {
+        lines_.emplace(*image_);
+    } else {
+        find_debug_information(path, search);
     }
     add_plt_names(*image_, symbols_);
     symbols_.finish();
-    if (has_dwarf || debug_) lines_.emplace(has_dwarf ? *image_ : *debug_);
+}
+
+void ModuleSymbols::find_debug_information(const std::string& path, const DebugSearch& search) {
+    auto debug = find_debug_file(*image_, path, search);
+    if (!debug) return;
+    debug_ = std::make_unique<ElfImage>(std::move(*debug));
+    symbols_.add(*debug_);
+    lines_.emplace(*debug_);
+}
+
+void ModuleSymbols::download_debug_file(const DebugSearch::Download& download) {
+    if (image_ == nullptr || lines_) return;
+    find_debug_information("", {{}, download});
+    symbols_.finish();
 }
 
 std::optional<std::uint64_t> ModuleSymbols::code_offset(FileAddress address) const {

@@ -41,12 +41,15 @@ public:
     // `address` of the instruction; of a caller, of the byte before the one it returns to.
     [[nodiscard]] NativePlace find(FileAddress address);
     [[nodiscard]] const std::string& name() const { return name_; }
+    // Where none was found on this machine. May take long.
+    void download_debug_file(const DebugSearch::Download& download);
 
 private:
     // Where code at this address stands in the file; nothing where no code is loaded.
     [[nodiscard]] std::optional<std::uint64_t> code_offset(FileAddress address) const;
     [[nodiscard]] bool is_signal_return(std::uint64_t offset) const;
     [[nodiscard]] std::optional<SymbolTable::Function> function_at(FileAddress address) const;
+    void find_debug_information(const std::string& path, const DebugSearch& search);
 
     // Unique: what reads them keeps pointers to them.
     std::unique_ptr<ElfImage> image_;

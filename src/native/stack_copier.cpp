@@ -71,21 +71,25 @@ CopyOutcome StackCopier::read(pid_t tid, std::span<const ReadRange> also, StackC
 }
 
 StackCopier::Copied StackCopier::copy_running(pid_t tid, std::span<const ReadRange> also, StackCopy& copy,
-                                              std::chrono::nanoseconds patience) {
+                                              std::chrono::nanoseconds patience,
+                                              const WhileStopped& while_stopped) {
     Copied copied;
     if (!stopper_.stop(tid, patience)) return copied;
     const auto start = monotonic_now();
-    copied = copy_stopped(tid, also, copy);
+    copied = copy_stopped(tid, stopper_.read_registers(), also, copy);
+    if (while_stopped) while_stopped(copied.also);
     // Before the resume: the kernel likes to run the woken thread here, in our place.
     copied.stopped = monotonic_now() - start;
+    copied.held = stopper_.held_for();
     stopper_.resume();
     return copied;
 }
 
-StackCopier::Copied StackCopier::copy_stopped(pid_t tid, std::span<const ReadRange> also, StackCopy& copy) {
+StackCopier::Copied StackCopier::copy_stopped(pid_t tid, const std::optional<RegisterSet>& registers,
+                                              std::span<const ReadRange> also, StackCopy& copy) {
     Copied copied;
     copied.outcome = CopyOutcome::kUnreadable;
-    if (const auto registers = stopper_.read_registers()) {
+    if (registers) {
         copy.registers = *registers;
         copied.outcome = read(tid, also, copy, copied.also);
     }

@@ -16,6 +16,8 @@
 #include <tsl/robin_map.h>
 
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,7 +37,11 @@ public:
         ReadOutcome also;
         // From the moment when the thread was seen to be stopped until its resumption.
         std::chrono::nanoseconds stopped{0};
+        // ... from the last moment of which it is known that it was not: the most for which it was held.
+        std::chrono::nanoseconds held{0};
     };
+    // What else is to be done while the thread is stopped; told of the caller's ranges. Short.
+    using WhileStopped = std::function<void(const ReadOutcome&)>;
 
     // All three must outlive it.
     StackCopier(Memory& memory, const ModuleMap& map, ThreadStopper& stopper)
@@ -44,9 +50,11 @@ public:
     // Stops the thread, copies, lets it run. `patience` runs while it runs: a machine that is busy may have
     // no processor for it to come to its stop on.
     Copied copy_running(pid_t tid, std::span<const ReadRange> also, StackCopy& copy,
-                        std::chrono::nanoseconds patience = std::chrono::milliseconds(20));
-    // The same of a thread that the stopper holds, and goes on holding.
-    Copied copy_stopped(pid_t tid, std::span<const ReadRange> also, StackCopy& copy);
+                        std::chrono::nanoseconds patience = std::chrono::milliseconds(20),
+                        const WhileStopped& while_stopped = {});
+    // The same of a thread that somebody holds, and goes on holding.
+    Copied copy_stopped(pid_t tid, const std::optional<RegisterSet>& registers, std::span<const ReadRange> also,
+                        StackCopy& copy);
     // Of a thread that sleeps in the kernel, without a stop: only two registers are known. The caller makes
     // sure that it slept before and after.
     Copied copy_blocked(pid_t tid, const Activity& activity, std::span<const ReadRange> also,

@@ -25,7 +25,8 @@ constexpr Count kCounts[] = {&RunFigures::ticks,          &RunFigures::samples, 
                              &RunFigures::remote_reads,   &RunFigures::remote_bytes,    &RunFigures::busiest_thread_samples,
                              &RunFigures::thread_looks,   &RunFigures::running_looks,   &RunFigures::gil_ticks,
                              &RunFigures::task_looks,     &RunFigures::task_samples,    &RunFigures::tasks_torn,
-                             &RunFigures::tasks_unlinked, &RunFigures::tasks_inferred,   &RunFigures::looks};
+                             &RunFigures::tasks_unlinked, &RunFigures::tasks_inferred,   &RunFigures::looks,
+                             &RunFigures::held_back};
 
 // The index in `into` of each frame of `from`.
 std::vector<std::uint32_t> add_frames(ResolvedProfile& into, const ResolvedProfile& from) {
@@ -63,6 +64,7 @@ std::vector<std::uint32_t> add_nodes(ResolvedProfile& into, const ResolvedProfil
 void add_figures(RunFigures& into, const RunFigures& from) {
     for (const Count count : kCounts) into.*count += from.*count;
     into.most_tasks = std::max(into.most_tasks, from.most_tasks);
+    if (into.first_sample.count() == 0) into.first_sample = from.first_sample;
     into.elapsed += from.elapsed;
     into.stopped += from.stopped;
     into.longest_stop = std::max(into.longest_stop, from.longest_stop);

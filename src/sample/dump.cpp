@@ -4,13 +4,13 @@
 #include "python/code_cache.h"
 #include "python/asyncio_tasks.h"
 #include "python/thread_names.h"
+#include "sample/dump_native.h"
 #include "sample/dump_tasks.h"
 #include "sample/interpreter_entry.h"
 #include "sample/stack_builder.h"
 #include "sample/thread_reader.h"
+#include "sample/wait_marker.h"
 #include "target/syscall_names.h"
-
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <chrono>
@@ -40,7 +40,9 @@ public:
           codes_(memory_, layout_, stacks_),
           builder_(codes_, stacks_, options.with_lines),
           asyncio_(target, layout_, stacks_),
-          tasks_(asyncio_, builder_, stacks_) {}
+          tasks_(asyncio_, builder_, stacks_) {
+        if (options.native) native_ = std::make_unique<DumpNative>(target, layout_, stacks_, options);
+    }
 
     Result<Dump> run();
 
@@ -58,12 +60,23 @@ private:
         Address entry{};  // on the C stack: where this interpreter was entered last; null where not known
         std::int64_t interpreter = 0;
         std::uint64_t native_id = 0;  // as the thread state says it
+        // For native frames; null where there are no Python frames that are known to be real.
+        std::unique_ptr<ThreadReader> reader;
+        StackBuilder::Chain chain;
+        std::string wait;
+        bool has_frames = false;
+    };
+    struct Joined {
+        DumpThread thread;
+        std::optional<StackId> native;
     };
     std::vector<Seen> look_at_threads(Dump& dump);
     std::optional<Read> read_thread(const Seen& seen);  // nothing: it has ended
     [[nodiscard]] const Mapping* stack_of(Address entry) const;
-    static DumpThread join_chains(std::vector<Read*> chains);
-    [[nodiscard]] std::vector<DumpThread> join(std::vector<Read> reads) const;
+    Joined join_chains(std::vector<Read*> chains);
+    [[nodiscard]] std::vector<DumpThread> join(std::vector<Read> reads);
+    void add_bare_threads(std::vector<Joined>& threads);
+    std::optional<StackId> native_of(const std::vector<Read*>& chains, const DumpThread& thread);
     void append_frames(StackId stack, std::vector<DumpFrame>& frames) const;
     bool read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Status& status);
     const GilFacts& gil_of(Address interpreter);
@@ -85,6 +98,9 @@ private:
     AsyncioReader asyncio_;
     DumpTasks tasks_;
     std::vector<DumpWalk> walks_;  // of threads whose stack held still
+    std::unique_ptr<DumpNative> native_;  // where native frames are wanted
+    std::vector<ThreadId> all_threads_;   // ... all of the process
+    std::vector<std::pair<pid_t, Activity>> bare_activities_;  // ... of those of them that run no Python, before the stop
 };
 
 // What needs no stop is done before it: names, and what the kernel says (a stopped thread is blocked).
@@ -136,11 +152,7 @@ ThreadCondition Dumper::condition_of(const Activity& before, const Activity& now
     const bool running = holds || !in_call;
     if (gil.is_collecting && (holds || (!gil.has_gil && running))) return ThreadCondition::kGc;
     if (running) return ThreadCondition::kRunning;
-    // A wait with a timeout that an earlier stop interrupted goes on as restart_syscall(2), with the first
-    // argument still in its register.
-    const bool may_be_futex = now.syscall == SYS_futex || now.syscall == SYS_restart_syscall;
-    const bool wants_gil = may_be_futex && is_within(Address{now.arguments[0]}, gil.gil_begin, gil.gil_end);
-    if (wants_gil) return ThreadCondition::kGilWait;
+    if (waits_for_gil(now, gil.gil_begin, gil.gil_end)) return ThreadCondition::kGilWait;
     return slept ? ThreadCondition::kIdle : ThreadCondition::kRunning;
 }
 
@@ -174,7 +186,7 @@ const Mapping* Dumper::stack_of(Address entry) const {
 
 // The chains of one OS thread become one stack, the interpreter that was entered last at its leaf: the C
 // stack grows downwards.
-DumpThread Dumper::join_chains(std::vector<Read*> chains) {
+Dumper::Joined Dumper::join_chains(std::vector<Read*> chains) {
     std::sort(chains.begin(), chains.end(), [](const Read* a, const Read* b) { return raw(a->entry) < raw(b->entry); });
     DumpThread joined = std::move(chains.front()->thread);
     for (std::size_t i = 1; i < chains.size(); ++i) {
@@ -189,11 +201,26 @@ DumpThread Dumper::join_chains(std::vector<Read*> chains) {
         joined.frames.insert(joined.frames.end(), std::make_move_iterator(outer.frames.begin()),
                              std::make_move_iterator(outer.frames.end()));
     }
-    return joined;
+    auto native = native_of(chains, joined);
+    return {std::move(joined), native};
 }
 
-std::vector<DumpThread> Dumper::join(std::vector<Read> reads) const {
-    std::vector<DumpThread> threads;
+// Nothing where a stack that is not known to be real would have to be joined.
+std::optional<StackId> Dumper::native_of(const std::vector<Read*>& chains, const DumpThread& thread) {
+    if (native_ == nullptr) return std::nullopt;
+    DumpNative::Thread of{{}, kNullAddress, static_cast<pid_t>(thread.native_id), {}, {}};
+    if (thread.condition == ThreadCondition::kGc) of.above_python = "[gc]";
+    for (const Read* read : chains) {
+        if (of.entry == kNullAddress) of.entry = read->entry;
+        if (read->native_id == thread.native_id) of.leaf = read->wait;
+        if (read->reader != nullptr) of.parts.push_back({read->reader.get(), &read->chain});
+        if (read->reader == nullptr && read->has_frames) return std::nullopt;
+    }
+    return native_->join(of);
+}
+
+std::vector<DumpThread> Dumper::join(std::vector<Read> reads) {
+    std::vector<Joined> joined;
     const auto is_claimed_twice = [&](const Read& read) {
         return read.interpreter != 0 && read.native_id != 0 &&
                std::any_of(reads.begin(), reads.end(), [&](const Read& other) {
@@ -218,9 +245,31 @@ std::vector<DumpThread> Dumper::join(std::vector<Read> reads) const {
             read.thread.condition = ThreadCondition::kUnknown;
             read.thread.syscall.reset();
         }
-        threads.push_back(join_chains(std::move(chains)));
+        joined.push_back(join_chains(std::move(chains)));
+    }
+    if (native_ != nullptr) add_bare_threads(joined);
+    std::vector<DumpThread> threads;
+    for (Joined& one : joined) {
+        if (one.native) one.thread.frames = native_->name(*one.native);
+        threads.push_back(std::move(one.thread));
     }
     return threads;
+}
+
+// Threads of libraries, which never ran Python: the kernel alone has a name for them.
+void Dumper::add_bare_threads(std::vector<Joined>& threads) {
+    for (const auto& [tid, activity] : bare_activities_) {
+        DumpThread thread;
+        thread.native_id = static_cast<std::uint64_t>(tid);
+        thread.name = target_.read_thread_name(tid);
+        const bool sleeps = activity.kind == Activity::Kind::kBlocked && activity.syscall >= 0;
+        thread.condition = sleeps ? ThreadCondition::kIdle : ThreadCondition::kRunning;
+        if (sleeps) thread.syscall = syscall_name(activity.syscall);
+        if (activity.kind == Activity::Kind::kGone) continue;
+        const std::string wait = sleeps ? wait_marker(activity, kNullAddress, kNullAddress) : "";
+        auto stack = native_->join({{}, kNullAddress, tid, {}, wait});
+        threads.push_back({std::move(thread), stack});
+    }
 }
 
 std::optional<Dumper::Read> Dumper::read_thread(const Seen& seen) {
@@ -230,7 +279,8 @@ std::optional<Dumper::Read> Dumper::read_thread(const Seen& seen) {
     DumpThread& thread = read.thread;
     thread.native_id = static_cast<std::uint64_t>(seen.tid);
     thread.name = seen.name;
-    ThreadReader reader(layout_, shape_, seen.state.address);
+    auto owned = std::make_unique<ThreadReader>(layout_, shape_, seen.state.address);
+    ThreadReader& reader = *owned;
     reader.set_identity(seen.state.interpreter, seen.state.pthread);
     ThreadReader::Status status{};
     bool holds_still = read_stack(reader, false, status);
@@ -246,15 +296,18 @@ std::optional<Dumper::Read> Dumper::read_thread(const Seen& seen) {
     thread.condition = condition_of(seen.activity, now, gil, holds);
     const bool waits = thread.condition == ThreadCondition::kIdle || thread.condition == ThreadCondition::kGilWait;
     if (waits && now.syscall >= 0) thread.syscall = syscall_name(now.syscall);
+    if (waits && native_ != nullptr) read.wait = wait_marker(now, gil.gil_begin, gil.gil_end);
     if (status == ThreadReader::Status::kNoFrame) return read;
 
+    read.has_frames = true;
     read.entry = entry_on_c_stack(layout_, reader);
-    StackBuilder::Chain chain;
+    StackBuilder::Chain& chain = read.chain;
     const Walk& walk = reader.walk();
     const bool complete = builder_.build(walk, chain) != StackBuilder::Built::kTorn && walk.end == WalkEnd::kRoot;
     if (complete && holds_still) {
         append_frames(builder_.stack_of(chain), thread.frames);
         walks_.push_back({seen.state.address, thread.native_id, walk.frames});
+        if (native_ != nullptr && (!options_.nonblocking || native_->slept_on(seen.tid))) read.reader = std::move(owned);
     } else {
         append_frames(builder_.unproved(walk.frames.empty() ? nullptr : &walk.frames.front()), thread.frames);
     }
@@ -288,6 +341,13 @@ Result<Dump> Dumper::run() {
         Dump rehearsal;
         tasks_.look(list_, false, {}, rehearsal);
     }
+    if (native_ != nullptr) {
+        all_threads_ = target_.read_threads().value_or(std::vector<ThreadId>());
+        for (const ThreadId& thread : all_threads_) {
+            const bool is_python = std::any_of(threads.begin(), threads.end(), [&](const Seen& seen) { return seen.tid == thread.tid; });
+            if (!is_python) bare_activities_.emplace_back(thread.tid, target_.read_activity(thread.tid));
+        }
+    }
     std::vector<Read> reads;
     {
         std::unique_ptr<Stop> stop;
@@ -301,6 +361,7 @@ Result<Dump> Dumper::run() {
             if (!stopped) return tl::unexpected(stopped.error());
             stop = std::move(*stopped);
         }
+        if (native_ != nullptr) native_->copy_threads(all_threads_, stop.get());
         for (const Seen& seen : threads) {
             if (auto read = read_thread(seen)) {
                 reads.push_back(std::move(*read));

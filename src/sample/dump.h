@@ -25,6 +25,7 @@ struct DumpFrame {
     std::string name;
     std::string file;
     std::int32_t line = 0;
+    std::string module = {};  // of a native frame: the file that its code is in
 };
 
 struct DumpThread {
@@ -72,6 +73,8 @@ struct DumpOptions {
     bool nonblocking = false;
     bool with_lines = true;
     bool with_tasks = true;  // of asyncio
+    bool native = false;     // native frames, too, and threads that run no Python
+    bool native_all = false; // ... machinery included
 };
 
 Result<Dump> take_dump(Target& target, PythonProcess& process, const DumpOptions& options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sample/native_names.h"
 
-#include "target/proc_files.h"
+#include "base/clock.h"
 
 #include <fmt/format.h>
 
@@ -12,25 +12,17 @@ namespace pyprof {
 namespace {
 
 constexpr std::size_t kLargestVdso = 1U << 20;
-constexpr std::size_t kLargestPerfMap = std::size_t{64} << 20;
+// A program that maps hundreds of libraries gives us time to look at signals in between.
+constexpr std::chrono::milliseconds kPrepareAtOnce{10};
 
 std::uint64_t key_of(std::uint32_t module, std::uint64_t address) {
     return address ^ (std::uint64_t{module} + 1) * 0x9E3779B97F4A7C15ULL;
 }
 
-// The target's own number in its pid namespace: what it names its perf map after.
-std::string own_pid_of(pid_t pid) {
-    const auto status = read_file_at(AT_FDCWD, fmt::format("/proc/{}/status", pid), 64 << 10).value_or(std::string());
-    const std::size_t line = status.find("\nNSpid:");
-    if (line == std::string::npos) return std::to_string(pid);
-    const std::string text = status.substr(line, status.find('\n', line + 1) - line);
-    const std::size_t last = text.find_last_of("\t ");
-    return last == std::string::npos ? std::to_string(pid) : text.substr(last + 1);
-}
-
 }  // namespace
 
-NativeAddresses::NativeAddresses(pid_t pid, const NativeNamingOptions& options) : pid_(pid), options_(options) {
+NativeAddresses::NativeAddresses(pid_t pid, NativeNamingOptions options)
+    : pid_(pid), options_(std::move(options)), made_code_(pid) {
     modules_.append();
     places_.append();
 }
@@ -71,6 +63,7 @@ std::uint32_t NativeAddresses::note(const NativeFrame& frame, bool runs_python, 
             const std::uint32_t number = places_.append();
             Place& fresh = places_.at(number);
             fresh.module = module;
+            if (module == kMadeCode) has_made_code_.store(true, std::memory_order_relaxed);
             fresh.address = address;
             place.value() = number;
         }
@@ -81,7 +74,9 @@ std::uint32_t NativeAddresses::note(const NativeFrame& frame, bool runs_python, 
 }
 
 void NativeAddresses::prepare() {
-    for (std::uint32_t module = 1; module < modules_.size(); ++module) symbols_of(module);
+    if (has_made_code_.load(std::memory_order_relaxed)) made_code_.open_files();
+    const auto end = monotonic_now() + kPrepareAtOnce;
+    for (; prepared_ < modules_.size() && monotonic_now() < end; ++prepared_) symbols_of(prepared_);
 }
 
 ModuleSymbols& NativeAddresses::symbols_of(std::uint32_t module) {
@@ -98,22 +93,22 @@ ModuleSymbols& NativeAddresses::symbols_of(std::uint32_t module) {
     return *symbols_[module];
 }
 
-void NativeAddresses::read_jit_names() {
-    const auto text = read_file_at(AT_FDCWD, fmt::format("/proc/{}/root/tmp/perf-{}.map", pid_, own_pid_of(pid_)), kLargestPerfMap);
-    if (!text || text->size() <= jit_bytes_) return;
-    jit_names_.add_perf_map(std::string_view(*text).substr(jit_bytes_));
-    jit_bytes_ = text->rfind('\n') + 1;
+// From afar only what a profile asks for, when it is written: that may take long, and the target need not live any more.
+ModuleSymbols& NativeAddresses::complete_symbols_of(std::uint32_t module) {
+    ModuleSymbols& symbols = symbols_of(module);
+    if (options_.download && downloaded_.insert(module).second) symbols.download_debug_file(options_.download);
+    return symbols;
 }
 
 NativeAddresses::Named NativeAddresses::name_made_code(std::uint64_t address) {
-    read_jit_names();
     Named named;
     named.function_start = address;
-    const auto name = jit_names_.find(Address{address});
+    const auto name = made_code_.find(Address{address});
     named.has_name = name.has_value();
     ResolvedProfile::Frame frame;
     frame.kind = name ? FrameKind::kNative : FrameKind::kMarker;
     frame.name = name ? std::string(*name) : "[jit]";
+    if (name) frame.module = "[jit]";
     // Python's own trampolines (-X perf) say again what the Python frame above them says.
     named.roles.push_back(frame.name.substr(0, 4) == "py::" ? NativeRole::kMachinery : NativeRole::kPlain);
     named.frames.push_back(std::move(frame));
@@ -128,7 +123,7 @@ const NativeAddresses::Named& NativeAddresses::name(std::uint32_t id) {
     if (place.module == kMadeCode) {
         *named = name_made_code(place.address);
     } else {
-        NativePlace found = symbols_of(place.module).find(FileAddress{place.address});
+        NativePlace found = complete_symbols_of(place.module).find(FileAddress{place.address});
         named->function_start = raw(found.function_start);
         named->has_name = found.has_name;
         std::reverse(found.functions.begin(), found.functions.end());
@@ -183,17 +178,20 @@ void NativeAddresses::name_run(std::span<const std::uint32_t> run, RunPlace plac
                                evals.begin() + static_cast<std::ptrdiff_t>(own);
         if (has_other) first = own;
     }
+    // A thread without Python begins in the C library, which may have no names for it.
+    bool is_start = place.is_root && place.is_leaf;
     for (std::size_t i = first; i < run.size(); ++i) {
         const std::uint32_t id = run[i];
         if (id == 0 || id >= places_.size()) continue;
         const Named& named = name(id);
         const bool interpreter = is_interpreter(places_[id].module);
+        is_start = is_start && modules_[places_[id].module].name.substr(0, 5) == "libc.";
         for (std::size_t level = 0; level < named.frames.size(); ++level) {
             const bool is_leaf = place.is_leaf && i + 1 == run.size() && level + 1 == named.frames.size();
             const NativeRole role = named.roles[level];
             const bool is_hidden = evals[i] || role == NativeRole::kMachinery || role == NativeRole::kStart ||
                                    (role == NativeRole::kInterior && !is_leaf) ||
-                                   (!named.has_name && !is_leaf && (interpreter || (place.is_root && !place.is_leaf)));
+                                   (!named.has_name && !is_leaf && (interpreter || is_start || (place.is_root && !place.is_leaf)));
             if (is_hidden && !options_.show_all) continue;
             const ResolvedProfile::Frame& frame = named.frames[level];
             const bool repeats = frame.kind == FrameKind::kMarker && !frames.empty() && frames.back().name == frame.name;

@@ -6,11 +6,11 @@
 #pragma once
 
 #include "base/unique_fd.h"
-#include "native/jit_names.h"
 #include "native/machinery.h"
 #include "native/module_symbols.h"
 #include "native/unwinder.h"
 #include "profile/chunked_list.h"
+#include "sample/made_code.h"
 
 #include <pyprof/profile.h>
 #include <pyprof/target.h>
@@ -27,11 +27,12 @@ namespace pyprof {
 
 struct NativeNamingOptions {
     bool show_all = false;  // machinery, too
+    DebugSearch::Download download = {};  // asked for debug files that are not on this machine; empty: nobody is
 };
 
 class NativeAddresses final : public NativeNames {
 public:
-    NativeAddresses(pid_t pid, const NativeNamingOptions& options);
+    NativeAddresses(pid_t pid, NativeNamingOptions options);
     ~NativeAddresses() override;
 
     // The sampler's thread. The number of the frame's address; 0 when the table is full.
@@ -39,7 +40,10 @@ public:
     // Addresses of memory that is mapped anew are others.
     void forget_addresses() { by_address_.clear(); }
 
-    // The main thread. Opens debug files of what has come, while the target is there.
+    // The sampler's thread. A file in which the target names code that it makes.
+    void note_jitdump(const std::string& path) { made_code_.note_jitdump(path); }
+
+    // The main thread. Opens debug files of what has come, while the target is there; some milliseconds' worth at once.
     void prepare();
     void name_run(std::span<const std::uint32_t> run, RunPlace place, std::vector<ResolvedProfile::Frame>& frames) override;
 
@@ -65,8 +69,8 @@ private:
     const Named& name(std::uint32_t id);
     [[nodiscard]] bool is_eval(std::uint32_t id, const Named& named) const;
     ModuleSymbols& symbols_of(std::uint32_t module);
+    ModuleSymbols& complete_symbols_of(std::uint32_t module);
     Named name_made_code(std::uint64_t address);
-    void read_jit_names();
     void learn_loops();
     [[nodiscard]] bool is_interpreter(std::uint32_t module) const;
 
@@ -89,8 +93,10 @@ private:
     std::set<std::pair<std::uint32_t, std::uint64_t>> loops_;  // module and function of the interpreter's loop
     std::set<std::uint32_t> loop_modules_;
     std::set<std::uint32_t> learned_;
-    JitNames jit_names_;
-    std::size_t jit_bytes_ = 0;
+    std::set<std::uint32_t> downloaded_;
+    std::uint32_t prepared_ = 1;
+    MadeCode made_code_;
+    std::atomic<bool> has_made_code_{false};
 };
 
 }  // namespace pyprof

@@ -14,29 +14,48 @@ NativeStacks::NativeStacks(Target& target, const Layout& layout, StackTable& sta
       unwinder_(target),
       copier_(target.memory(), unwinder_.modules(), stopper) {
     unwinder_.refresh();
+    note_jitdumps();
     // CPython 3.15's JIT keeps the frame pointer; that of 3.14 does not.
     unwinder_.trust_frame_pointer_in_anonymous_code(layout.version.minor >= 15);
 }
 
 void NativeStacks::refresh() {
     if (unwinder_.refresh()) addresses_.forget_addresses();
+    note_jitdumps();
 }
 
-void NativeStacks::find_loop() {
-    has_loops_ = true;
+// A program that writes one maps its beginning as code, so that a profiler sees where it is
+// (tools/perf/Documentation/jitdump-specification.txt).
+void NativeStacks::note_jitdumps() {
     const ModuleMap& modules = unwinder_.modules();
-    for (ModuleId id = 0; id < modules.size(); ++id) {
-        const NativeModule& module = modules.module(id);
-        if (!module.file || !module.bias) continue;
-        const auto symbol = module.file->find_symbol("_PyEval_EvalFrameDefault");
+    for (; noted_ < modules.size(); ++noted_) {
+        if (MadeCode::is_jitdump(modules.module(noted_).path)) addresses_.note_jitdump(modules.module(noted_).path);
+    }
+}
+
+void NativeStacks::add_loops_of(const NativeModule& module) {
+    if (!module.file || !module.bias) return;
+    for (const char* name : {"_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold"}) {
+        const auto symbol = module.file->find_symbol(name);
         if (!symbol) continue;
         const Address start = module.bias->in_memory(symbol->address);
         loops_.emplace_back(start, start + symbol->size);
-        if (const auto cold = module.file->find_symbol("_PyEval_EvalFrameDefault.cold")) {
-            const Address cold_start = module.bias->in_memory(cold->address);
-            loops_.emplace_back(cold_start, cold_start + cold->size);
-        }
     }
+}
+
+// The symbols of hundreds of libraries are not searched where the interpreter's file is known by its name.
+void NativeStacks::find_loop() {
+    has_loops_ = true;
+    const ModuleMap& modules = unwinder_.modules();
+    const auto search = [&](bool by_name) {
+        for (ModuleId id = 0; id < modules.size(); ++id) {
+            const std::string& path = modules.module(id).path;
+            const bool is_likely = path.find("python", path.rfind('/') + 1) != std::string::npos;
+            if (is_likely == by_name) add_loops_of(modules.module(id));
+        }
+    };
+    search(true);
+    if (loops_.empty()) search(false);
 }
 
 bool NativeStacks::is_loop(const NativeFrame& frame) const {
@@ -46,7 +65,6 @@ bool NativeStacks::is_loop(const NativeFrame& frame) const {
 
 // From 3.12 on the entry frames that the walk met; in 3.11 the cframes, which the copied stack holds.
 void NativeStacks::list_runs(const ThreadReader& reader) {
-    runs_.clear();
     const Walk& walk = reader.walk();
     const auto count = static_cast<std::uint32_t>(walk.frames.size());
     std::uint32_t done = 0;
@@ -113,23 +131,31 @@ StackId NativeStacks::child(StackId parent, FrameKind kind, PathId path, std::ui
     return stacks_.intern_child(parent, stacks_.intern_frame(frame), path);
 }
 
-NativeStacks::Joined NativeStacks::join(pid_t tid, const ThreadReader* reader, const StackBuilder::Chain* chain,
-                                        std::string_view marker) {
+StackId NativeStacks::python_only(std::span<const Part> parts) const {
+    const bool has_frames = !parts.empty() && !parts.front().chain->steps.empty();
+    return has_frames ? parts.front().chain->steps.back().stack : kRootStack;
+}
+
+NativeStacks::Joined NativeStacks::join(pid_t tid, std::span<const Part> parts, const Markers& markers) {
     Joined joined;
     frames_.clear();
     runs_.clear();
     gap_ = 0;
     Unwound unwound = unwinder_.unwind(copy_, frames_);
     copier_.learn(tid, unwound, frames_);
-    const auto python_frames = reader == nullptr ? 0U : static_cast<std::uint32_t>(reader->walk().frames.size());
-    if (reader != nullptr) {
-        list_runs(*reader);
-        learn_entries();
-        unwound = resume(unwound);
+    std::uint32_t python_frames = 0;
+    bool fits = true;  // a stack whose middle was cut has fewer steps than frames
+    for (const Part& part : parts) {
+        const std::size_t count = part.reader->walk().frames.size();
+        python_frames += static_cast<std::uint32_t>(count);
+        fits = fits && part.chain->steps.size() == count;
+        list_runs(*part.reader);
     }
+    learn_entries();
+    unwound = resume(unwound);
     joined.is_complete = unwound.is_complete();
     const NativeStack native{frames_, joined.is_complete, gap_};
-    if (reader != nullptr && layout_.frame_root == FrameRoot::kThreadFrame) {
+    if (!parts.empty() && layout_.frame_root == FrameRoot::kThreadFrame) {
         if (!has_loops_) find_loop();
         std::vector<bool> loops;
         for (const NativeFrame& frame : frames_) loops.push_back(is_loop(frame));
@@ -138,16 +164,18 @@ NativeStacks::Joined NativeStacks::join(pid_t tid, const ThreadReader* reader, c
         merge_by_address(native, runs_, merged_);
     }
     joined.unplaced = merged_.unplaced;
-    // A stack whose middle was cut has fewer steps than frames.
-    const bool fits = chain == nullptr || chain->steps.size() == python_frames;
     if (!fits || stacks_.stack_count() >= kMostStacks) {
-        joined.stack = chain == nullptr || chain->steps.empty() ? kRootStack : chain->steps.back().stack;
+        joined.stack = python_only(parts);
+        joined.has_native = false;
         return joined;
     }
     StackId stack = kRootStack;
     StackId python = kRootStack;  // the node of the last Python frame in the stack without native ones
     PathId path = kRootPath;
     std::uint32_t left = python_frames;
+    std::size_t part = parts.size();  // the last one that was begun; they are taken from the root on
+    std::size_t step_index = 0;
+    bool has_marker = markers.above_python.empty();
     for (auto frame = merged_.frames.rbegin(); frame != merged_.frames.rend(); ++frame) {
         switch (frame->kind) {
             case MergedFrame::Kind::kLost:
@@ -160,7 +188,12 @@ NativeStacks::Joined NativeStacks::join(pid_t tid, const ThreadReader* reader, c
                 break;
             }
             case MergedFrame::Kind::kPython: {
-                const StackBuilder::Step& step = chain->steps[python_frames - 1 - frame->index];
+                while (part == parts.size() || step_index == parts[part].chain->steps.size()) {
+                    --part;
+                    step_index = 0;
+                    python = kRootStack;
+                }
+                const StackBuilder::Step& step = parts[part].chain->steps[step_index++];
                 if (step.stack != python) stack = stacks_.intern_child(stack, stacks_.node(step.stack).frame, step.path);
                 python = step.stack;
                 path = step.path;
@@ -168,11 +201,12 @@ NativeStacks::Joined NativeStacks::join(pid_t tid, const ThreadReader* reader, c
                 break;
             }
         }
-        if (left == 0 && !marker.empty()) {
-            stack = child(stack, FrameKind::kMarker, path, 0, marker);
-            marker = {};
+        if (left == 0 && !has_marker) {
+            stack = child(stack, FrameKind::kMarker, path, 0, markers.above_python);
+            has_marker = true;
         }
     }
+    if (!markers.leaf.empty()) stack = child(stack, FrameKind::kMarker, path, 0, markers.leaf);
     joined.stack = stack;
     return joined;
 }

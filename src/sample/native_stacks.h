@@ -13,6 +13,7 @@
 
 #include <pyprof/profile.h>
 
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,14 +34,28 @@ public:
         StackId stack = kRootStack;
         bool is_complete = true;
         std::uint32_t unplaced = 0;
+        bool has_native = true;  // false: only the Python frames of the first part, whose stack fits no other
     };
-    // The copied stack of a thread under its Python frames: `reader` and `chain` are of the same moment, or null for a
-    // thread without any. `marker` (such as "[gc]", may be empty) stands above the Python frames.
-    Joined join(pid_t tid, const ThreadReader* reader, const StackBuilder::Chain* chain, std::string_view marker);
+    // The Python frames of one interpreter on the thread, of the same moment as the copied stack.
+    struct Part {
+        const ThreadReader* reader = nullptr;
+        const StackBuilder::Chain* chain = nullptr;
+    };
+    // Frames that are none of the program, such as "[gc]"; each may be empty.
+    struct Markers {
+        std::string_view above_python;
+        std::string_view leaf;
+    };
+    // The copied stack of a thread under its Python frames. Several parts: interpreters, the one entered last first. None:
+    // a thread that runs no Python.
+    Joined join(pid_t tid, std::span<const Part> parts, const Markers& markers);
 
 private:
+    void note_jitdumps();
     void find_loop();
+    void add_loops_of(const NativeModule& module);
     void list_runs(const ThreadReader& reader);
+    StackId python_only(std::span<const Part> parts) const;
     void learn_entries();
     Unwound resume(Unwound unwound);
     [[nodiscard]] bool is_loop(const NativeFrame& frame) const;
@@ -59,6 +74,7 @@ private:
     std::vector<NativeFrame> frames_;
     std::vector<PythonRun> runs_;
     std::uint32_t gap_ = 0;
+    ModuleId noted_ = 0;  // modules that were looked at for jitdumps
     Merged merged_;
     // Up to 3.10: the loop's code, by its symbol, which those interpreters export.
     std::vector<std::pair<Address, Address>> loops_;

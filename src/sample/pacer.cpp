@@ -64,11 +64,12 @@ Pacer::Plan Pacer::plan(Nanoseconds now) {
     return plan;
 }
 
-Pacer::Tick Pacer::wait(const std::atomic<bool>& stop) {
+Pacer::Tick Pacer::wait(const std::atomic<bool>& stop, const std::function<Nanoseconds()>& before_sleep) {
     Nanoseconds now = monotonic_now();
     const Plan chosen = plan(now);
     while (now < chosen.deadline && !stop.load(std::memory_order_relaxed)) {
-        sleep_until(std::min(chosen.deadline, now + kLongestSleep));
+        const Nanoseconds most = before_sleep ? std::min<Nanoseconds>(before_sleep(), kLongestSleep) : kLongestSleep;
+        sleep_until(std::min(chosen.deadline, now + most));
         now = monotonic_now();
     }
     return {now, chosen.weight, chosen.late};

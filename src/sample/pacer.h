@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 
 namespace pyprof {
 
@@ -23,8 +24,9 @@ public:
     // rate_hz 0: as fast as can be. `start` is the beginning of the first period.
     Pacer(double rate_hz, Nanoseconds start, std::uint64_t seed);
 
-    // Sleeps until the next moment; wakes early (and the tick means nothing) when `stop` is set.
-    Tick wait(const std::atomic<bool>& stop);
+    // Sleeps until the next moment; wakes early (and the tick means nothing) when `stop` is set. `before_sleep` is called
+    // before each of its sleeps and says how long that may be at most.
+    Tick wait(const std::atomic<bool>& stop, const std::function<Nanoseconds()>& before_sleep = {});
 
     // Drops all periods until now; no sample stands for them. How many they are.
     std::uint64_t skip(Nanoseconds now);

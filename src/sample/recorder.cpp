@@ -8,6 +8,7 @@
 
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,8 +17,11 @@ namespace pyprof {
 
 namespace {
 
+using std::chrono::nanoseconds;
+
 constexpr std::chrono::milliseconds kPublishEvery{50};
 constexpr std::chrono::microseconds kRingPause{200};
+constexpr int kStopperNice = -15;
 constexpr std::chrono::milliseconds kHoldPause{1};
 // Waking up costs tens of microseconds where the processor was idle, as it is between samples at 100 Hz.
 constexpr std::chrono::milliseconds kLeastDrainPause{50};
@@ -35,7 +39,7 @@ Recorder::Recorder(Target& target, PythonProcess& process, const RecordingOption
       finished_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(finished_.get() >= 0, "no eventfd");
     if (!options.native) return;
-    natives_ = std::make_shared<NativeAddresses>(target.pid(), NativeNamingOptions{options.native_all});
+    natives_ = std::make_shared<NativeAddresses>(target.pid(), options.naming);
     options_.sampler.natives = natives_.get();
 }
 
@@ -51,7 +55,10 @@ void Recorder::join() {
 }
 
 void Recorder::run() {
+    const auto entered = monotonic_now();
     ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);  // the default lets every sleep end 50 us late
+    // Where we may: on a busy machine a thread that is stopped waits until we are on a processor. Of this thread alone.
+    if (options_.native && options_.may_stop) ::setpriority(PRIO_PROCESS, 0, kStopperNice);
     ThreadStopper stopper(traced_process(target_.pid()));
     Sampler sampler(target_, process_, *stacks_, options_.sampler, *this, options_.may_stop ? &stopper : nullptr);
     const auto began = monotonic_now();
@@ -59,8 +66,10 @@ void Recorder::run() {
     Pacer pacer(options_.sampler.rate_hz, began, seed);
     std::uint64_t late = 0;
     auto published = began;
+    nanoseconds owed{0};
+    const auto settle = [&] { return sampler.settle(); };
     while (!stop_.load(std::memory_order_relaxed)) {
-        const Pacer::Tick tick = pacer.wait(stop_);
+        const Pacer::Tick tick = pacer.wait(stop_, settle);
         if (stop_.load(std::memory_order_relaxed)) break;
         if (options_.duration && tick.when - began >= *options_.duration) break;
         late += tick.late;
@@ -68,11 +77,14 @@ void Recorder::run() {
             late += 1 + pacer.skip(monotonic_now());
             continue;
         }
-        if (sampler.tick(tick.when, tick.weight) == Sampler::Outcome::kTargetEnded) {
+        const Sampler::Outcome outcome = sampler.tick(tick.when, tick.weight + owed);
+        owed = outcome == Sampler::Outcome::kHeldBack ? tick.weight + owed : nanoseconds{0};
+        if (outcome == Sampler::Outcome::kTargetEnded) {
             target_ended_.store(true, std::memory_order_release);
             break;
         }
         is_ticking_.store(false);
+        if (first_sample_.count() == 0 && sampler.has_sampled()) first_sample_ = monotonic_now() - entered;
         if (tick.when - published >= kPublishEvery) {
             published = tick.when;
             publish(sampler, began, late);
@@ -113,6 +125,7 @@ void Recorder::publish(const Sampler& sampler, std::chrono::nanoseconds began, s
     RunFigures figures = sampler.figures();
     figures.late = late;
     figures.lost = lost_;
+    figures.first_sample = first_sample_;
     figures.elapsed = monotonic_now() - began;
     const ReadCounters reads = target_.memory().counters();
     figures.remote_reads = reads.calls;
@@ -160,13 +173,13 @@ std::chrono::milliseconds Recorder::drain_pause() const {
 
 void Recorder::drain(const Observer& observer) {
     take_threads();
-    if (natives_ != nullptr) natives_->prepare();
     SampleRecord record;
     while (ring_.try_pop(record)) {
         if (record.thread >= profile_.threads().size()) take_threads();
         profile_.add(record.thread, record.stack, record.samples, record.weight, record.when);
         if (observer) observer(record);
     }
+    if (natives_ != nullptr) natives_->prepare();
     const std::lock_guard lock(mutex_);
     profile_.figures = figures_;
     profile_.figures.profiler_cpu = process_cpu_time();

@@ -26,7 +26,7 @@ struct RecordingOptions {
     std::optional<std::chrono::nanoseconds> duration;
     bool keep_spans = false;  // samples in the order of time, too
     bool native = false;      // native frames, too
-    bool native_all = false;  // ... machinery included
+    NativeNamingOptions naming;  // ... what they are called
     bool may_stop = true;     // short stops of a thread, to prove what can't be proved otherwise
     std::uint64_t seed = 0;   // of the jitter; 0: from the clock
 };
@@ -82,6 +82,7 @@ private:
     Profile profile_;
     SpscRing<SampleRecord> ring_;
     std::uint64_t lost_ = 0;
+    std::chrono::nanoseconds first_sample_{0};
 
     std::mutex mutex_;  // of the three below
     std::vector<ProfiledThread> new_threads_;

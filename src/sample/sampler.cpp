@@ -11,6 +11,11 @@ using std::chrono::nanoseconds;
 
 constexpr nanoseconds kRefreshAtLeast = std::chrono::seconds(1);
 constexpr nanoseconds kInferEvery = std::chrono::milliseconds(200);
+// The mappings, some 0.1 ms: what is mapped at another's place bears its names until then.
+constexpr nanoseconds kNativeRefresh = std::chrono::milliseconds(200);
+// A thread that came too late to its stop is held until it is let go.
+constexpr nanoseconds kSettleAgain = std::chrono::milliseconds(1);
+constexpr nanoseconds kLongestSettled = std::chrono::seconds(1);
 
 std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
 
@@ -172,12 +177,22 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
         start_ = when;
         has_start_ = true;
     }
+    if (stopper_ != nullptr && stopper_->has_late()) settle();
+    if (native_ != nullptr && stopper_ != nullptr && !holds_.allows(when)) {
+        ++figures_.held_back;
+        if (epoch_.is_due(when)) end_epoch(when);
+        return Outcome::kHeldBack;
+    }
     ++figures_.ticks;
     if (has_chains_) notice_new_states();
     if (must_refresh_ || when - last_refresh_ >= kRefreshAtLeast) {
         if (target_.has_ended()) return Outcome::kTargetEnded;
         last_refresh_ = when;
         refresh_threads();
+    }
+    if (native_ != nullptr && when - last_native_refresh_ >= kNativeRefresh) {
+        last_native_refresh_ = when;
+        native_->refresh();
     }
     plan_read(when);
     builder_.note_copy();
@@ -195,7 +210,6 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
         if (prove_by_looks(*thread)) continue;
         if (stopper_ != nullptr && budget_.allows(when - start_)) prove_by_stop(*thread);
     }
-    if (stopper_ != nullptr && stopper_->has_late()) stopper_->release_late();
     if (options_.which != WhichThreads::kRunning || async_ != nullptr) {
         for (const auto& thread : threads_) {
             if (thread->seen != ThreadTriage::State::kStillBlocked) continue;
@@ -212,6 +226,12 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     if (is_gil_held_) ++figures_.gil_ticks;
     if (epoch_.tick(when) || epoch_.is_due(when)) end_epoch(when);
     return Outcome::kOk;
+}
+
+nanoseconds Sampler::settle() {
+    if (stopper_ == nullptr || !stopper_->has_late()) return kLongestSettled;
+    holds_.spend(stopper_->release_late());
+    return stopper_->has_late() ? kSettleAgain : kLongestSettled;
 }
 
 void Sampler::end_epoch(nanoseconds now) {

@@ -15,6 +15,7 @@
 #include "sample/async_sampler.h"
 #include "sample/call_sites.h"
 #include "sample/epoch.h"
+#include "sample/hold_budget.h"
 #include "sample/look_budget.h"
 #include "sample/mend.h"
 #include "sample/native_stacks.h"
@@ -61,11 +62,16 @@ public:
     Sampler(Target& target, PythonProcess& process, StackTable& stacks, const SamplerOptions& options, Sink& sink,
             ThreadStopper* stopper = nullptr);
 
-    enum class Outcome : std::uint8_t { kOk, kTargetEnded };
+    // kHeldBack: nothing was looked at, since the target has been held for its share of the time; the weight is the next
+    // tick's.
+    enum class Outcome : std::uint8_t { kOk, kHeldBack, kTargetEnded };
     Outcome tick(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    // Between two ticks: lets go of threads that came to their stop too late. Returns when to ask again.
+    std::chrono::nanoseconds settle();
     // Commits what still waits for its names to be checked.
     void finish(std::chrono::nanoseconds now);
 
+    [[nodiscard]] bool has_sampled() const { return figures_.samples > 0; }
     // Of the sampler's own counts; elapsed, late and processor time are the caller's.
     [[nodiscard]] RunFigures figures() const;
 
@@ -115,6 +121,7 @@ private:
         InterpreterState state;
         ThreadNames names;
         Address gil{};
+        GilFacts gil_facts;  // where it stands; for native frames
         std::vector<std::byte> slice;
         Address threads_head{};  // as of the last refresh
         bool has_slice = false;
@@ -162,8 +169,12 @@ private:
     // src/sample/sampler_native.cpp
     void take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     bool copy_native(Thread& thread, ThreadReader::Status& status);
+    bool copy_native_once(Thread& thread, bool finish_in_stop, ThreadReader::Status& status, bool& has_stack);
+    void look_again(ThreadTriage& triage, ThreadTriage::State& seen, std::chrono::nanoseconds when);
+    void note_stop(const StackCopier::Copied& copied);
     void refresh_bare_threads();
     void take_bare_threads(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    [[nodiscard]] std::string marker_of(const Thread& thread) const;
     void count_native(const NativeStacks::Joined& joined);
     // src/sample/sampler_chains.cpp
     void find_c_stacks();
@@ -207,6 +218,7 @@ private:
     CallSites call_sites_;
     ThreadStopper* stopper_;
     StopBudget budget_;
+    HoldBudget holds_;
     LookBudget looks_;
     StackBuilder::Chain other_chain_;  // of a stop or a second look
     std::unique_ptr<AsyncSampler> async_;  // none where it is off
@@ -243,6 +255,7 @@ private:
     bool must_refresh_ = true;
     bool is_gil_held_ = false;  // at this tick, by a thread that was looked at
     std::chrono::nanoseconds last_refresh_{0};
+    std::chrono::nanoseconds last_native_refresh_{0};
     std::chrono::nanoseconds last_slices_{0};
     std::chrono::nanoseconds last_inferred_{0};
     std::chrono::nanoseconds start_{0};

@@ -3,8 +3,8 @@
 // The sampler's part in recordings with native frames. A thread that runs is stopped for one copy of its registers, its
 // stack and what its Python frames need: both halves are of one moment, so that the Python stack needs no other
 // proof. A thread that sleeps is copied without a stop, and counts only when it slept on.
-#include "base/clock.h"
 #include "sample/sampler.h"
+#include "sample/wait_marker.h"
 
 #include <algorithm>
 
@@ -12,39 +12,78 @@ namespace pyprof {
 
 namespace {
 
-// A plan that missed something reads it when the thread runs again: that copy is of two moments.
-constexpr int kTries = 3;
+// With so few threads what was seen of one at the beginning of the tick is still new.
+constexpr std::size_t kFewThreads = 4;
+constexpr int kTries = 3;  // at a sleeping thread
+constexpr std::chrono::milliseconds kStopPatience{20};
 
 }  // namespace
 
-// True when registers, stack and Python frames were copied at one moment.
-bool Sampler::copy_native(Thread& thread, ThreadReader::Status& status) {
+// Many looks lie between the one at this thread and its stop. One that has fallen asleep meanwhile is not to be
+// interrupted: it is copied as it sleeps.
+void Sampler::look_again(ThreadTriage& triage, ThreadTriage::State& seen, std::chrono::nanoseconds when) {
+    if (threads_.size() + bare_threads_.size() > kFewThreads && seen == ThreadTriage::State::kRunning) {
+        seen = triage.look(target_, when, std::chrono::nanoseconds{0});
+    }
+}
+
+void Sampler::note_stop(const StackCopier::Copied& copied) {
+    if (copied.outcome == CopyOutcome::kNotStopped) return;
+    budget_.spend(copied.held);
+    holds_.spend(copied.held);
+}
+
+// True when registers, stack and Python frames were copied at one moment. `finish_in_stop`: what the plan missed is
+// read while the thread is still stopped, which takes longer; else it is read when the thread runs again.
+bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, ThreadReader::Status& status, bool& has_stack) {
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
     const pid_t tid = thread.triage.tid();
-    for (int i = 0; i < kTries; ++i) {
-        ranges_.clear();
-        thread.reader.plan(ranges_, false);
-        const std::uint64_t misses = thread.reader.misses();
-        StackCopier::Copied copied;
-        if (moves) {
-            copied = native_->copier().copy_running(tid, ranges_, native_->copy());
-            if (copied.outcome != CopyOutcome::kNotStopped) budget_.spend(copied.stopped);
-        } else {
-            copied = native_->copier().copy_blocked(tid, thread.triage.activity(), ranges_, native_->copy());
-        }
-        const bool has_stack = copied.outcome == CopyOutcome::kCopied;
-        if (!has_stack) {
-            read_ranges();
-        } else {
-            filled_.assign(ranges_.size(), 0);
-            std::fill_n(filled_.begin(), copied.also.complete, std::uint8_t{1});
-        }
+    ranges_.clear();
+    thread.reader.plan(ranges_, false);
+    const std::uint64_t misses = thread.reader.misses();
+    bool is_taken = false;
+    const auto take = [&](const ReadOutcome& outcome) {
+        filled_.assign(ranges_.size(), 0);
+        std::fill_n(filled_.begin(), outcome.complete, std::uint8_t{1});
         status = thread.reader.take(memory_, filled_);
-        const bool is_one_moment = thread.reader.misses() == misses || (!moves && thread.triage.stayed_blocked(target_));
+        is_taken = true;
+    };
+    StackCopier::Copied copied;
+    if (moves) {
+        copied = native_->copier().copy_running(tid, ranges_, native_->copy(), kStopPatience,
+                                                finish_in_stop ? StackCopier::WhileStopped(take) : StackCopier::WhileStopped());
+        note_stop(copied);
+    } else {
+        copied = native_->copier().copy_blocked(tid, thread.triage.activity(), ranges_, native_->copy());
+    }
+    has_stack = copied.outcome == CopyOutcome::kCopied;
+    if (!has_stack && !is_taken) {
+        read_ranges();
+        status = thread.reader.take(memory_, filled_);
+    } else if (!is_taken) {
+        take(copied.also);
+    }
+    if (!moves) return thread.triage.stayed_blocked(target_);
+    return finish_in_stop || thread.reader.misses() == misses;
+}
+
+bool Sampler::copy_native(Thread& thread, ThreadReader::Status& status) {
+    const bool moves = thread.seen == ThreadTriage::State::kRunning;
+    bool has_stack = false;
+    for (int i = 0; i < (moves ? 2 : kTries); ++i) {
+        const bool is_one_moment = copy_native_once(thread, i > 0, status, has_stack);
         if (status != ThreadReader::Status::kOk || !has_stack) return false;
-        if (is_one_moment && (moves || thread.triage.stayed_blocked(target_))) return true;
+        if (is_one_moment) return true;
     }
     return false;
+}
+
+// Of a thread that sleeps: what in.
+std::string Sampler::marker_of(const Thread& thread) const {
+    if (thread.seen == ThreadTriage::State::kRunning) return {};
+    const Interpreter* interpreter = interpreter_of(thread);
+    const GilFacts facts = interpreter == nullptr ? GilFacts{} : interpreter->gil_facts;
+    return wait_marker(thread.triage.activity(), facts.gil_begin, facts.gil_end);
 }
 
 void Sampler::count_native(const NativeStacks::Joined& joined) {
@@ -55,6 +94,8 @@ void Sampler::count_native(const NativeStacks::Joined& joined) {
 
 void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight) {
     ThreadReader::Status status{};
+    look_again(thread.triage, thread.seen, when);
+    if (thread.seen == ThreadTriage::State::kGone) must_refresh_ = true;
     const bool is_one_moment = copy_native(thread, status);
     if (!has_stack_to_show(thread, status)) return;
     const bool collects = options_.gc_marker && thread.holds_gil && is_collecting(thread);
@@ -67,7 +108,9 @@ void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, 
     if (is_true) {
         builder_.prove(builder_.path_of(thread.chain));
         epoch_.mark_used(thread.chain);
-        const auto joined = native_->join(thread.triage.tid(), &thread.reader, &thread.chain, collects ? "[gc]" : "");
+        const NativeStacks::Part part{&thread.reader, &thread.chain};
+        const std::string waits = marker_of(thread);
+        const auto joined = native_->join(thread.triage.tid(), {&part, 1}, {collects ? "[gc]" : "", waits});
         count_native(joined);
         stack = joined.stack;
         names = builder_.path_of(thread.chain);
@@ -91,7 +134,6 @@ void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, 
 
 // Threads of libraries, which never ran Python: the kernel alone has a name for them.
 void Sampler::refresh_bare_threads() {
-    native_->refresh();
     const auto all = target_.read_threads();
     if (!all || options_.which == WhichThreads::kGilHolder) return;
     const auto is_python = [&](pid_t tid) {
@@ -122,28 +164,30 @@ void Sampler::refresh_bare_threads() {
 void Sampler::take_bare_threads(std::chrono::nanoseconds when, std::chrono::nanoseconds weight) {
     using State = ThreadTriage::State;
     for (const auto& thread : bare_threads_) {
-        const State seen = thread->triage.look(target_, when, std::chrono::nanoseconds{0});
-        const bool moves = seen == State::kRunning;
-        const bool sleeps = options_.which == WhichThreads::kAll && (seen == State::kBlocked || seen == State::kStillBlocked);
-        if (!(moves && stopper_ != nullptr) && !sleeps) continue;
-        if (seen == State::kStillBlocked && thread->has_last) {
+        State seen = thread->triage.look(target_, when, std::chrono::nanoseconds{0});
+        if (seen == State::kStillBlocked && thread->has_last && options_.which == WhichThreads::kAll) {
             ++figures_.reused;
             epoch_.add(thread->index, thread->last_stack, kRootPath, weight, when - start_);
             continue;
         }
+        if (seen != State::kStillBlocked) thread->has_last = false;
+        const bool is_wanted = seen == State::kRunning || options_.which == WhichThreads::kAll;
+        const bool moves = seen == State::kRunning;
+        if (!is_wanted || (moves && stopper_ == nullptr) || seen == State::kGone || seen == State::kUnknown) continue;
         const pid_t tid = thread->triage.tid();
-        const auto copied = moves ? native_->copier().copy_running(tid, {}, native_->copy())
+        const auto copied = moves ? native_->copier().copy_running(tid, {}, native_->copy(), kStopPatience)
                                   : native_->copier().copy_blocked(tid, thread->triage.activity(), {}, native_->copy());
-        if (moves && copied.outcome != CopyOutcome::kNotStopped) budget_.spend(copied.stopped);
-        if (copied.outcome != CopyOutcome::kCopied || (sleeps && !thread->triage.stayed_blocked(target_))) {
+        if (moves) note_stop(copied);
+        if (copied.outcome != CopyOutcome::kCopied || (!moves && !thread->triage.stayed_blocked(target_))) {
             ++figures_.native_none;
             continue;
         }
-        const auto joined = native_->join(tid, nullptr, nullptr, "");
+        const std::string waits = moves ? std::string() : wait_marker(thread->triage.activity(), kNullAddress, kNullAddress);
+        const auto joined = native_->join(tid, {}, {{}, waits});
         count_native(joined);
         ++figures_.samples;
         thread->last_stack = joined.stack;
-        thread->has_last = sleeps;
+        thread->has_last = !moves;
         epoch_.add(thread->index, joined.stack, kRootPath, weight, when - start_, {moves, false});
     }
 }

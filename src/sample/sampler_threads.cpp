@@ -38,7 +38,8 @@ void Sampler::refresh_threads() {
         if (known != interpreters_.end()) {
             interpreters.push_back(std::move(*known));
         } else {
-            Interpreter fresh{state, ThreadNames(layout_, state.address), {}, {}, {}, false};
+            Interpreter fresh{state, ThreadNames(layout_, state.address), {}, {}, {}, {}, false};
+            if (native_ != nullptr) fresh.gil_facts = read_gil_facts(memory_, layout_, process_.runtime(), state.address);
             fresh.slice.resize(slice_bytes_);
             if (has(layout_.interpreter.gil)) {
                 fresh.gil = read_pointer(memory_, state.address + at(layout_.interpreter.gil)).value_or(kNullAddress);

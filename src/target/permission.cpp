@@ -139,7 +139,7 @@ std::vector<Error> list_obstacles(const AccessFacts& facts, Access access) {
         found.push_back(denied(
             fmt::format("process {} is already traced by {} (process {})", facts.pid,
                         facts.tracer_name.empty() ? "another program" : facts.tracer_name, facts.tracer),
-            "detach that tracer first; dump --nonblocking reads without a stop"));
+            "detach that tracer first, or use --nonblocking, which stops nothing"));
     }
     if (facts.yama_scope.value_or(0) >= 3) found.push_back(explain_yama(facts));
     list_policies(facts, found);

@@ -11,6 +11,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
 #include <array>
@@ -37,6 +38,13 @@ OrErrno<UniqueFd> open_at(int directory, const std::string& path, int flags) {
     } while (fd < 0 && errno == EINTR);
     if (fd < 0) return tl::unexpected<int>(errno);
     return UniqueFd(fd);
+}
+
+UniqueFd open_regular(const std::string& path) {
+    auto file = open_at(AT_FDCWD, path, O_RDONLY | O_NOCTTY | O_NONBLOCK);
+    struct stat info {};
+    if (!file || ::fstat(file->get(), &info) != 0 || !S_ISREG(info.st_mode)) return UniqueFd();
+    return std::move(*file);
 }
 
 OrErrno<std::string> read_file_at(int directory, const std::string& path, std::size_t limit) {

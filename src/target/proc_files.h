@@ -26,6 +26,8 @@ constexpr std::size_t kProcFileLimit = std::size_t{64} << 20;  // a maps file of
 
 // `directory` may be AT_FDCWD. A file longer than `limit` is cut there.
 OrErrno<UniqueFd> open_at(int directory, const std::string& path, int flags);
+// A regular file to read; nothing where the name leads to something else. It never waits, on a FIFO say.
+UniqueFd open_regular(const std::string& path);
 OrErrno<std::string> read_file_at(int directory, const std::string& path, std::size_t limit = kProcFileLimit);
 OrErrno<std::string> read_link_at(int directory, const std::string& path);
 // The entries whose names are numbers.

@@ -9,9 +9,9 @@
 #include "target/ptrace_stop.h"
 
 #include "base/clock.h"
+#include "target/run_delay.h"
 
 #include <elf.h>
-#include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -35,25 +35,40 @@ constexpr nanoseconds kDetachPatience = milliseconds(200);
 // Each pass finds the threads that were born during the one before it; stopped threads bear none.
 constexpr int kMostPasses = 64;
 
-// Yields while a stop is likely near, then sleeps in growing steps.
+// Looks again at once while a stop is likely near, then sleeps in growing steps. A stop sends SIGCHLD, which ends
+// the sleep where nobody else takes it: a thread that wakes is put on a processor sooner than one that goes on
+// looking, and the target is held meanwhile.
 class Pause {
 public:
-    explicit Pause(nanoseconds patience) : deadline_(monotonic_now() + patience) {}
-    // False when the time is up.
-    bool take() {
-        if (monotonic_now() >= deadline_) return false;
-        if (++count_ <= 200) {
-            sched_yield();
-            return true;
-        }
-        const timespec nap{0, std::min(20'000L << std::min((count_ - 200) / 16, 6L), 1'000'000L)};
-        nanosleep(&nap, nullptr);
-        return true;
+    explicit Pause(nanoseconds patience) {
+        const nanoseconds now = monotonic_now();
+        spin_end_ = now + kSpin;
+        deadline_ = now + patience;
+    }
+    // False when the time is up. Else the moment from which on the stop may have come, as far as it is known.
+    std::optional<nanoseconds> take() {
+        const nanoseconds now = monotonic_now();
+        if (now >= deadline_) return {};
+        if (now < spin_end_) return now;
+        const nanoseconds nap = std::min<nanoseconds>(deadline_ - now, kFirstNap * (1U << std::min(naps_++ / 8, 5U)));
+        const timespec time{0, static_cast<long>(nap.count())};
+        sigset_t child;
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        const auto delay_before = own_run_delay();
+        sigtimedwait(&child, nullptr, &time);
+        const auto delay = own_run_delay();
+        if (!delay_before || !delay) return now;
+        return std::max(now, monotonic_now() - (*delay - *delay_before));
     }
 
 private:
+    static constexpr nanoseconds kSpin = std::chrono::microseconds(30);
+    static constexpr nanoseconds kFirstNap = std::chrono::microseconds(25);  // the longest is 0.8 ms
+
     nanoseconds deadline_;
-    long count_ = 0;
+    nanoseconds spin_end_;
+    unsigned naps_ = 0;
 };
 
 long call_ptrace(int request, pid_t tid, unsigned long data) {
@@ -64,7 +79,7 @@ long call_ptrace(int request, pid_t tid, unsigned long data) {
 
 tl::expected<TracedThread, int> TracedThread::seize(const TracedProcess& process, pid_t tid) {
     if (call_ptrace(PTRACE_SEIZE, tid, 0) != 0) return tl::unexpected<int>(errno);
-    TracedThread thread(tid, process.is_our_child && tid == process.pid);
+    TracedThread thread(tid, process.is_our_child && tid == process.pid, monotonic_now());
     if (call_ptrace(PTRACE_INTERRUPT, tid, 0) != 0) thread.poll();  // ESRCH: it has just ended
     return thread;
 }
@@ -72,6 +87,7 @@ tl::expected<TracedThread, int> TracedThread::seize(const TracedProcess& process
 TracedThread::TracedThread(TracedThread&& other) noexcept
     : tid_(other.tid_),
       leaves_end_(other.leaves_end_),
+      last_free_(other.last_free_),
       state_(std::exchange(other.state_, State::kGone)),
       signal_(other.signal_) {}
 
@@ -80,6 +96,7 @@ TracedThread& TracedThread::operator=(TracedThread&& other) noexcept {
     let_go(kDetachPatience);
     tid_ = other.tid_;
     leaves_end_ = other.leaves_end_;
+    last_free_ = other.last_free_;
     state_ = std::exchange(other.state_, State::kGone);
     signal_ = other.signal_;
     return *this;
@@ -112,10 +129,13 @@ void TracedThread::poll() {
 
 bool TracedThread::wait(nanoseconds patience) {
     Pause pause(patience);
-    do {
+    while (true) {
         if (state_ == State::kPending) poll();
-    } while (state_ == State::kPending && pause.take());
-    return state_ != State::kPending;
+        if (state_ != State::kPending) return true;
+        const auto free = pause.take();
+        if (!free) return false;
+        last_free_ = *free;
+    }
 }
 
 bool TracedThread::let_go(nanoseconds patience) {
@@ -183,6 +203,13 @@ std::size_t ProcessStop::unstopped() const {
                                                   [](const TracedThread& t) { return !t.is_stopped(); }));
 }
 
+std::optional<RegisterSet> ProcessStop::read_registers(pid_t tid) const {
+    for (const TracedThread& thread : threads_) {
+        if (thread.tid() == tid) return thread.read_registers();
+    }
+    return std::nullopt;
+}
+
 bool ThreadStopper::stop(pid_t tid, nanoseconds patience) {
     resume();
     for (const TracedThread& thread : late_) {
@@ -196,6 +223,7 @@ bool ThreadStopper::stop(pid_t tid, nanoseconds patience) {
         held_.push_back(std::move(*thread));
     } else if (!is_settled) {
         late_.push_back(std::move(*thread));
+        late_seen_ = monotonic_now();
     }
     return is_stopped;
 }
@@ -208,10 +236,16 @@ std::optional<RegisterSet> ThreadStopper::read_registers() const {
     return held_.empty() ? std::nullopt : held_.front().read_registers();
 }
 
-void ThreadStopper::release_late() {
+nanoseconds ThreadStopper::held_for() const { return held_.empty() ? nanoseconds{0} : monotonic_now() - held_.front().last_free(); }
+
+nanoseconds ThreadStopper::release_late() {
+    const std::size_t before = late_.size();
     late_.erase(std::remove_if(late_.begin(), late_.end(),
                                [](TracedThread& thread) { return thread.let_go(nanoseconds(0)); }),
                 late_.end());
+    const nanoseconds now = monotonic_now();
+    const nanoseconds since = now - std::exchange(late_seen_, now);
+    return since * static_cast<std::int64_t>(before - late_.size());
 }
 
 }  // namespace pyprof

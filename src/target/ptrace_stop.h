@@ -48,14 +48,17 @@ public:
     bool let_go(std::chrono::nanoseconds patience);
     // While it is stopped.
     [[nodiscard]] std::optional<RegisterSet> read_registers() const;
+    // The last moment of which it is known that it was not stopped yet: it is held for no longer than from then on.
+    [[nodiscard]] std::chrono::nanoseconds last_free() const { return last_free_; }
 
 private:
     enum class State { kPending, kStopped, kGone };
-    TracedThread(pid_t tid, bool leaves_end) : tid_(tid), leaves_end_(leaves_end) {}
+    TracedThread(pid_t tid, bool leaves_end, std::chrono::nanoseconds now) : tid_(tid), leaves_end_(leaves_end), last_free_(now) {}
     void poll();
 
     pid_t tid_ = 0;
     bool leaves_end_ = false;
+    std::chrono::nanoseconds last_free_{0};
     State state_ = State::kPending;
     int signal_ = 0;  // to be passed on when it runs again
 };
@@ -74,6 +77,8 @@ public:
                                                                     const Threads& threads);
 
     ~ProcessStop() override;
+
+    [[nodiscard]] std::optional<RegisterSet> read_registers(pid_t tid) const override;
 
     // Threads that did not stop in time because they sleep in the kernel. They run no code of their
     // own until the stop is over.
@@ -97,15 +102,19 @@ public:
     // Of the thread that is stopped. Empty when it is gone after all.
     [[nodiscard]] std::optional<RegisterSet> read_registers() const;
 
-    // Lets go of threads that came to their stop, or to their end, too late. Call it at every tick while
-    // has_late().
-    void release_late();
+    // How long the thread may have been held by now, at the most.
+    [[nodiscard]] std::chrono::nanoseconds held_for() const;
+
+    // Lets go of threads that came to their stop, or to their end, too late. Call it every millisecond or so while
+    // has_late(). Returns for how long they may have been held.
+    std::chrono::nanoseconds release_late();
     [[nodiscard]] bool has_late() const { return !late_.empty(); }
 
 private:
     TracedProcess process_;
     std::vector<TracedThread> held_;  // none or one
     std::vector<TracedThread> late_;
+    std::chrono::nanoseconds late_seen_{0};  // when they were looked at last
 };
 
 }  // namespace pyprof

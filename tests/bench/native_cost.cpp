@@ -2,10 +2,12 @@
 //
 // What a native stack costs, against the ways of others, on one running thread and in one run:
 //
-//   native_cost PID [STOPS]
+//   native_cost PID [STOPS [FILE]]
 //
 // Each round stops the thread four times, for nothing, for a copy, for libdwfl and for libunwind with its
-// cache. The copy is unwound after the thread runs again, once as it comes and once more warm.
+// cache. The copy is unwound after the thread runs again, once as it comes and once more warm. FILE gets a line for
+// each of the first two stops, "bare|copy BEGIN END" in nanoseconds of CLOCK_MONOTONIC, for whoever knows what the thread
+// saw of them: tests/bench/native runs it on such a thread and prints the table.
 #include "base/clock.h"
 #include "native/stack_copier.h"
 #include "native/unwinder.h"
@@ -14,27 +16,31 @@
 
 #include <fmt/format.h>
 
+#include <signal.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 using namespace pyprof;
 using namespace pyprof::test;
 
 namespace {
 
+using std::chrono::nanoseconds;
+
 class Series {
 public:
-    void add(std::chrono::nanoseconds time) { values_.push_back(static_cast<double>(time.count()) / 1000); }
+    void add(nanoseconds time) { values_.push_back(static_cast<double>(time.count()) / 1000); }
     double at(double share) {
         if (values_.empty()) return 0;
         std::sort(values_.begin(), values_.end());
         return values_[std::min(values_.size() - 1,
                                 static_cast<std::size_t>(share * static_cast<double>(values_.size())))];
     }
-    void print(const char* name, Series& base) {
-        fmt::print("{:34} {:10.2f} {:10.2f} {:8.1f} x\n", name, at(0.5), at(0.99), at(0.5) / base.at(0.5));
-    }
+    void print(const char* name) { fmt::print("{}\t{:.2f}\t{:.2f}\n", name, at(0.5), at(0.99)); }
 
 private:
     std::vector<double> values_;
@@ -47,12 +53,27 @@ void timed(Series& series, Work work) {
     series.add(monotonic_now() - start);
 }
 
-int run(pid_t pid, int stops) {
+struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+void note(const File& file, const char* kind, nanoseconds began) {
+    if (file) fmt::print(file.get(), "{} {} {}\n", kind, began.count(), monotonic_now().count());
+}
+
+int run(pid_t pid, int stops, const File& file) {
     auto target = open_live_target(pid);
     if (!target) {
         fmt::print(stderr, "{}\n", target.error().message);
         return 1;
     }
+    // As the recorder's thread has it.
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    ::pthread_sigmask(SIG_BLOCK, &child, nullptr);
+    ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     ThreadStopper stopper(traced_process(pid));
     Unwinder unwinder(**target);
     StackCopier copier((*target)->memory(), unwinder.modules(), stopper);
@@ -68,10 +89,19 @@ int run(pid_t pid, int stops) {
     for (int i = 0; i < stops; ++i) {
         const timespec pause{0, 500'000};
         ::nanosleep(&pause, nullptr);
+        auto began = monotonic_now();
         if (stopper.stop(pid, kPatience)) timed(bare, [&] { stopper.resume(); });
-        const auto copied = copier.copy_running(pid, {}, copy, kPatience);
-        if (copied.outcome != CopyOutcome::kCopied) continue;
-        held.add(copied.stopped);
+        note(file, "bare", began);
+        ::nanosleep(&pause, nullptr);
+        began = monotonic_now();
+        if (!stopper.stop(pid, kPatience)) continue;
+        bool is_copied = false;
+        timed(held, [&] {
+            is_copied = copier.copy_stopped(pid, stopper.read_registers(), {}, copy).outcome == CopyOutcome::kCopied;
+            stopper.resume();
+        });
+        note(file, "copy", began);
+        if (!is_copied) continue;
         frames.clear();
         Unwound unwound;
         timed(first, [&] { unwound = unwinder.unwind(copy, frames); });
@@ -87,15 +117,15 @@ int run(pid_t pid, int stops) {
         stopper.resume();
     }
     if (done == 0) return 1;
-    fmt::print("{} stacks of {} frames on average, {:.2f} % to the root\n", done, depth / done,
+    fmt::print("stacks\t{}\nframes\t{:.1f}\ncomplete_percent\t{:.3f}\n", done,
+               static_cast<double>(depth) / static_cast<double>(done),
                100.0 * static_cast<double>(complete) / static_cast<double>(done));
-    fmt::print("{:34} {:>10} {:>10} {:>10}\n", "us", "median", "99 %", "to warm");
-    bare.print("detach alone", warm);
-    held.print("stopped: registers and stack", warm);
-    first.print("unwinding, once", warm);
-    warm.print("unwinding, again", warm);
-    dwfl.print("libdwfl, attached, stopped", warm);
-    cached.print("libunwind, cached, stopped", warm);
+    bare.print("bare");
+    held.print("copy");
+    first.print("first");
+    warm.print("warm");
+    dwfl.print("libdwfl");
+    cached.print("libunwind");
     return 0;
 }
 
@@ -103,8 +133,9 @@ int run(pid_t pid, int stops) {
 
 int main(int count, char** arguments) {
     if (count < 2) {
-        fmt::print(stderr, "usage: native_cost PID [STOPS]\n");
+        fmt::print(stderr, "usage: native_cost PID [STOPS [FILE]]\n");
         return 2;
     }
-    return run(std::atoi(arguments[1]), count > 2 ? std::atoi(arguments[2]) : 2000);
+    File file(count > 3 ? std::fopen(arguments[3], "w") : nullptr);
+    return run(std::atoi(arguments[1]), count > 2 ? std::atoi(arguments[2]) : 2000, file);
 }

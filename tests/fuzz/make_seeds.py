@@ -6,6 +6,7 @@ the commands of watch, and walks.
 
 Line tables come from tests/layouts/lines/*.txt, debug offsets from tests/layouts/debug_offsets/*.bin,
 objects from small memories written here: sys.modules down to a thread's name, on each kind of layout.
+Files of native code are a perf map, a jitdump and a small ELF file with a debug link, a build-id and a search table.
 Walks are a thread with a stack of two functions, by the fields of tests/layouts/expected.
 """
 import os
@@ -301,9 +302,58 @@ def walks():
         save("walk", "moves-" + name, bytes([number, 6, 2]) + changes + bytes(image.bytes))
 
 
+def made_code():
+    text = b"1000 20 first\n0x1000 20 second one\n7f0000001000 ffffffff big\nzz 1 x\n3000 0 empty\nffffffffffffffff 2 wraps\n4000 10 cut"
+    for cut in (0, 20, 60):
+        save("made_code", "map-%d" % cut, struct.pack("<BH", 0, cut) + text)
+    header = struct.pack("<IIIIIIQQ", 0x4A695444, 1, 40, 62, 0, 1, 1, 0)
+
+    def load(address, name, size):
+        body = struct.pack("<IIQQQQ", 1, 1, address, address, size, 7) + name + b"\0" + b"\x90" * size
+        return struct.pack("<IIQ", 0, 16 + len(body), 2) + body
+
+    records = load(0x1000, b"first", 16) + struct.pack("<IIQI", 2, 20, 3, 0) + load(0x7F0000001000, b"second function", 4)
+    save("made_code", "dump", struct.pack("<BH", 1, 40) + header + records + struct.pack("<IIQ", 3, 16, 9))
+    save("made_code", "dump-short", struct.pack("<BH", 1, 41) + header + records[:70])
+    save("made_code", "dump-record-too-small", struct.pack("<BH", 1, 40) + header + struct.pack("<IIQ", 0, 3, 9) + records)
+
+
+def native_file():
+    table = struct.pack("<BBBBiI", 1, 0x1B, 3, 0x3B, -16, 3) + struct.pack("<6i", 0, 0, 0x40, 16, 0x1000, 32)
+    save("native_file", "starts", b"\1" + table)
+    save("native_file", "starts-lie", b"\1" + table[:8] + b"\xff\xff\xff\xff" + table[12:])
+    strings = b"\0run\0inner\0_ZN4shop4workEv.part.0\0"
+    symbols = bytes(24) + b"".join(
+        struct.pack("<IBBHQQ", strings.index(name), 0x12, 0, 1, value, size)
+        for name, value, size in ((b"run", 0x1000, 32), (b"inner", 0x1020, 0), (b"_ZN4shop4work", 0x1040, 16)))
+    contents = [
+        (b".text", 1, 6, 0x1000, bytes(128), 0, 0),
+        (b".symtab", 2, 0, 0, symbols, 3, 24),
+        (b".strtab", 3, 0, 0, strings, 0, 0),
+        (b".gnu_debuglink", 1, 0, 0, b"x.debug\0" + struct.pack("<I", 0x12345678), 0, 0),
+        (b".note.gnu.build-id", 7, 2, 0x1200, struct.pack("<III", 4, 20, 3) + b"GNU\0" + bytes(range(20)), 0, 0),
+        (b".eh_frame_hdr", 1, 2, 0x1300, table, 0, 0),
+    ]
+    names = b"\0" + b"\0".join(entry[0] for entry in contents) + b"\0.shstrtab\0"
+    contents.append((b".shstrtab", 3, 0, 0, names, 0, 0))
+    body, headers = b"", bytes(64)
+    for name, kind, flags, address, content, link, entry in contents:
+        headers += struct.pack("<IIQQQQIIQQ", names.index(name), kind, flags, address, 0x1000 + len(body), len(content), link, 0, 1, entry)
+        body += content + bytes(-len(content) % 16)
+    program = struct.pack("<IIQQQQQQ", 1, 5, 0x1000, 0x1000, 0x1000, len(body), len(body), 0x1000)
+    head = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0x1000 + len(body), 0, 64, 56, 1, 64,
+                                                      len(contents) + 1, len(contents))
+    whole = (head + program).ljust(0x1000, b"\0") + body + headers
+    save("native_file", "elf", b"\0" + whole)
+    save("native_file", "elf-cut", b"\0" + whole[: 0x1000 + len(body) // 2])
+    save("native_file", "link-without-end", b"\0" + whole.replace(b"x.debug\0", b"x.debugx"))
+
+
 line_tables()
 debug_offsets()
 cfi()
+made_code()
+native_file()
 objects()
 watch()
 asyncio()

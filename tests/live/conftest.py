@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parametrises the live tests over the interpreters of scripts/pythons, and prints the table at the end."""
 import collections
+import os
 
 import pytest
 
@@ -18,6 +19,11 @@ def pytest_generate_tests(metafunc):
     if "python" in metafunc.fixturenames:
         found = harness.interpreters()
         metafunc.parametrize("python", found, ids=[python.name for python in found])
+    if "native_python" in metafunc.fixturenames:
+        # The three ways in which a Python stack and a native one are joined; PYPROF_LONG=1 tries every version.
+        wanted = () if os.environ.get("PYPROF_LONG") else ("3.9", "3.12", "3.15")
+        found = [python for python in harness.interpreters() if not wanted or python.name in wanted]
+        metafunc.parametrize("native_python", found or harness.interpreters()[-1:], ids=lambda python: python.name)
     if "any_python" in metafunc.fixturenames:
         # For what does not depend on the version: one interpreter is enough.
         found = [python for python in harness.interpreters() if python.root == "/" and python.has_gil][-1:]
@@ -29,7 +35,8 @@ def pytest_collection_modifyitems(items):
     order = {python.name: number for number, python in enumerate(harness.interpreters())}
 
     def interpreter(item):
-        python = item.callspec.params.get("python") if hasattr(item, "callspec") else None
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        python = parameters.get("python") or parameters.get("native_python")
         return python.name if python else None
 
     items.sort(key=lambda item: order.get(interpreter(item), -1))

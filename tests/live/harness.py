@@ -15,6 +15,7 @@ import select
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -80,15 +81,33 @@ def visible_programs(root):
     return inside
 
 
+@functools.lru_cache(maxsize=None)
+def built(name, root, *flags):
+    """A library made of tests/programs/native/NAME.c, as interpreters below `root` see it: its path."""
+    stem = "%s-%s" % (name, hashlib.sha256(" ".join(flags).encode()).hexdigest()[:6]) if flags else name
+    library = Path(BUILT.name) / (stem + ".so")
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-pthread", "-O1", "-g", "-fno-optimize-sibling-calls", *flags, "-o", library,
+         PROGRAMS / "native" / (name + ".c")], check=True)
+    if root == "/":
+        return str(library)
+    inside = os.path.join(visible_programs(root), "native", library.name)
+    shutil.copy(library, root + inside)
+    return inside
+
+
+BUILT = tempfile.TemporaryDirectory(prefix="pyprof-native-")
+
+
 # --- running programs ---------------------------------------------------------------------------
 
 
 class Program:
     """A program of tests/programs under one interpreter; ends with the block that it was opened in."""
 
-    def __init__(self, python, name, *arguments, prefix=()):
+    def __init__(self, python, name, *arguments, prefix=(), variables=None):
         command = [*prefix, *python.command, python.program(name), *map(str, arguments)]
-        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(variables or {}))
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd="/",
             start_new_session=True,

@@ -111,7 +111,7 @@ public:
     // False when it could not be stopped.
     bool compare(pid_t tid) {
         if (!stopper_.stop(tid, std::chrono::seconds(10))) return false;
-        const bool is_read = copier_->copy_stopped(tid, {}, copy_).outcome == CopyOutcome::kCopied;
+        const bool is_read = copier_->copy_stopped(tid, stopper_.read_registers(), {}, copy_).outcome == CopyOutcome::kCopied;
         const auto expected = reference_->unwind(tid);
         stopper_.resume();
         REQUIRE(is_read);
