@@ -85,7 +85,7 @@ std::optional<RawFrame> Sampler::sure_leaf(Thread& thread) {
 
 // The path is real; the instructions of its callers may be of another moment.
 void Sampler::settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain& chain) {
-    if (!options_.with_lines) return;
+    if (!options_.with_lines || thread.seen != ThreadTriage::State::kRunning) return;  // one that sleeps stands still
     const Walk* settled = call_sites_.settle(thread.reader, walk, chain);
     if (settled == nullptr) return;
     const std::size_t unchanged = chain.unchanged;

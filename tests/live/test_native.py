@@ -172,18 +172,18 @@ def test_native_gil_wait(native_python, tmp_path):
     for stack, _ in recording.profile.stacks:
         names = names_of(stack)
         if "[gil wait]" in names:
-            assert names[-1] == "[gil wait]" and "busy" in names, names
+            assert names[-1] == "[gil wait]", names  # of those that compute, and of the main thread as it prints
             # Who gives it up waits until somebody else has it.
             assert is_stripped(native_python) or {"take_gil", "drop_gil"} & set(names), names
 
 
 def test_native_generators(native_python, tmp_path):
-    """Each generator's frame stands once, under that which asked it for a value."""
+    """Each generator's frame stands once, under that which asked it for a value; while it is made, under its maker."""
     scene = Scene(native_python, tmp_path, "generators", enough=has("spin"))
     chain = ["kept", "doubled", "numbers", "spin"]
     for names, _ in scene.proved():
         found = [name for name in names if name in chain]
-        assert found == chain[:len(found)], names
+        assert found == chain[:len(found)] or (len(found) == 1 and "spin" not in found), names
         if "numbers" in names:
             first = names.index("kept")
             assert names[first:first + 3] == chain[:3], names
