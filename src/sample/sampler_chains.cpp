@@ -211,7 +211,9 @@ void Sampler::prove_chains() {
         front += fronts[i];
         back -= rest;
         ThreadReader& reader = chains_of_one_[i].thread->reader;
+        const std::uint64_t calls = memory_.counters().calls;
         is_good = reader.take(memory_, filled) == ThreadReader::Status::kOk && is_good;
+        is_good = is_good && memory_.counters().calls == calls;  // what the plan missed was read later
         if (!is_good) continue;  // the others take theirs, too
         const bool is_outer = i + 1 < planned.size();
         const Walk& walk = reader.walk();
