@@ -185,7 +185,7 @@ private:
     void take_chains(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void take_chains_of(Thread& runner, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled join_chains();
-    void prove_chains();
+    void prove_chains(Thread& runner);
     [[nodiscard]] bool is_as_listed(const Interpreter& interpreter) const;
     [[nodiscard]] ThreadTriage::State look_at(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds reuse_within);
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;

@@ -13,15 +13,7 @@
 
 namespace pyprof {
 
-namespace {
-
 using std::chrono::nanoseconds;
-
-// Copies of all chains, the outer ones before and after the inner ones, are of one moment when they took no longer than
-// this: no thread leaves one interpreter's code, compiles and runs other code in it and comes back so soon.
-constexpr nanoseconds kOneMoment = std::chrono::microseconds(20);
-
-}  // namespace
 
 // Which part of memory is the stack of which thread. Both C libraries keep what pthread_self() points to at the top of
 // the thread's stack; the main thread's has a name. Of several thread states that name a thread, that of the oldest
@@ -141,8 +133,8 @@ void Sampler::take_chains_of(Thread& runner, nanoseconds when, nanoseconds weigh
     if (chains_of_one_.size() > 1 && whole.is_known && !stacks_.is_proved(whole.path)) {
         if (runner.seen != ThreadTriage::State::kRunning) {
             if (stayed_blocked(runner)) stacks_.prove(whole.path);
-        } else if (looks_.allows()) {
-            prove_chains();
+        } else if (stopper_ != nullptr && budget_.allows(when - start_)) {
+            prove_chains(runner);
         }
     }
     whole.is_known = whole.is_known && stacks_.is_proved(whole.path);
@@ -176,53 +168,38 @@ Sampler::Sampled Sampler::join_chains() {
     return whole;
 }
 
-// All chains once more in one call, each one's copies around those of what it calls. What is proved is the stack of that
-// moment, which need not be the sample's.
-void Sampler::prove_chains() {
-    looks_.spend();
+// All chains once more, while the thread that runs them is stopped: what they hold then did stand there at one moment.
+// That need not be the sample's.
+void Sampler::prove_chains(Thread& runner) {
     std::vector<std::vector<ReadRange>> planned(chains_of_one_.size());
-    for (std::size_t i = 0; i < planned.size(); ++i) {
-        chains_of_one_[i].thread->reader.plan(planned[i], i + 1 < planned.size());
-    }
-    // A sandwich's halves lie around the pointer in its middle.
-    std::vector<std::size_t> fronts(planned.size());
     look_ranges_.clear();
     for (std::size_t i = 0; i < planned.size(); ++i) {
-        fronts[i] = i + 1 < planned.size() ? planned[i].size() / 2 : planned[i].size();
-        look_ranges_.insert(look_ranges_.end(), planned[i].begin(), planned[i].begin() + static_cast<std::ptrdiff_t>(fronts[i]));
-    }
-    for (std::size_t i = planned.size(); i > 0; --i) {
-        look_ranges_.insert(look_ranges_.end(), planned[i - 1].begin() + static_cast<std::ptrdiff_t>(fronts[i - 1]), planned[i - 1].end());
+        chains_of_one_[i].thread->reader.plan(planned[i], false);
+        look_ranges_.insert(look_ranges_.end(), planned[i].begin(), planned[i].end());
     }
     const nanoseconds began = monotonic_now();
+    if (!stopper_->stop(runner.triage.tid())) {
+        budget_.spend(monotonic_now() - began);
+        return;
+    }
     read_all(look_ranges_, look_filled_);
-    const bool is_one_moment = monotonic_now() - began <= kOneMoment;
+    bool is_good = true;
+    auto filled = std::span<const std::uint8_t>(look_filled_);
+    for (std::size_t i = 0; i < planned.size(); ++i) {
+        is_good = chains_of_one_[i].thread->reader.take(memory_, filled.first(planned[i].size())) == ThreadReader::Status::kOk && is_good;
+        filled = filled.subspan(planned[i].size());
+    }
+    stopper_->resume();
+    budget_.spend(monotonic_now() - began);
 
     StackBuilder::Place place;
-    std::size_t front = 0;
-    std::size_t back = look_filled_.size();
-    bool is_good = is_one_moment;
-    for (std::size_t i = 0; i < planned.size(); ++i) {
-        std::vector<std::uint8_t> filled(look_filled_.begin() + static_cast<std::ptrdiff_t>(front),
-                                         look_filled_.begin() + static_cast<std::ptrdiff_t>(front + fronts[i]));
-        const std::size_t rest = planned[i].size() - fronts[i];
-        filled.insert(filled.end(), look_filled_.begin() + static_cast<std::ptrdiff_t>(back - rest),
-                      look_filled_.begin() + static_cast<std::ptrdiff_t>(back));
-        front += fronts[i];
-        back -= rest;
-        ThreadReader& reader = chains_of_one_[i].thread->reader;
-        const std::uint64_t calls = memory_.counters().calls;
-        is_good = reader.take(memory_, filled) == ThreadReader::Status::kOk && is_good;
-        is_good = is_good && memory_.counters().calls == calls;  // what the plan missed was read later
-        if (!is_good) continue;  // the others take theirs, too
-        const bool is_outer = i + 1 < planned.size();
-        const Walk& walk = reader.walk();
-        is_good = !is_outer || (reader.walk_before().end == WalkEnd::kRoot && reader.walk_before().frames == walk.frames);
+    for (std::size_t i = 0; is_good && i < planned.size(); ++i) {
+        const Walk& walk = chains_of_one_[i].thread->reader.walk();
         const StackBuilder::Built built = builder_.build(walk, other_chain_);
         const bool stands = !(other_chain_.read_code && !still_stands(other_chain_));
         if (!stands) other_chain_ = {};
-        is_good = is_good && stands && is_complete(walk, other_chain_, built) &&
-                  stacks_.is_proved(builder_.path_of(other_chain_));
+        is_good = stands && is_complete(walk, other_chain_, built);
+        if (is_good) builder_.prove(builder_.path_of(other_chain_));
         if (is_good) place = builder_.join(place.stack, builder_.stack_of(other_chain_));
     }
     if (is_good) stacks_.prove(place.path);
