@@ -31,6 +31,7 @@ namespace pyprof {
 namespace {
 
 constexpr int kSchema = 1;
+constexpr int kMostLooks = 20;  // at a program that is not stopped: no stack of it may hold still at one look
 
 struct Count {
     std::size_t good = 0;
@@ -53,6 +54,12 @@ struct Diagnosis {
     std::vector<Error> problems;  // the first decides about the exit code
 };
 
+bool is_whole(const DumpThread& thread) {
+    return std::none_of(thread.frames.begin(), thread.frames.end(), [](const DumpFrame& frame) {
+        return frame.kind == FrameKind::kMarker && frame.name != "[gc]";
+    });
+}
+
 void count_checks(const Dump& dump, Diagnosis& found) {
     found.threads = dump.threads.size();
     found.broken_lists = dump.broken_lists;
@@ -61,10 +68,7 @@ void count_checks(const Dump& dump, Diagnosis& found) {
         if (thread.native_id != 0) ++found.thread_ids.good;
         if (thread.frames.empty()) continue;
         ++found.stacks.all;
-        const bool is_whole = std::none_of(thread.frames.begin(), thread.frames.end(), [](const DumpFrame& frame) {
-            return frame.kind == FrameKind::kMarker && frame.name != "[gc]";
-        });
-        if (is_whole) ++found.stacks.good;
+        if (is_whole(thread)) ++found.stacks.good;
         for (const DumpFrame& frame : thread.frames) {
             if (frame.kind != FrameKind::kPython) continue;
             ++found.names.all;
@@ -108,7 +112,10 @@ void look_into(pid_t pid, Diagnosis& found) {
     }
     found.python.emplace(std::move(*python));
     found.interpreters = found.python->read_threads(**target).interpreters.size();
-    const auto dump = take_dump(**target, *found.python, {true, true});
+    auto dump = take_dump(**target, *found.python, {true, true});
+    for (int look = 1; dump && look < kMostLooks && std::none_of(dump->threads.begin(), dump->threads.end(), is_whole); ++look) {
+        dump = take_dump(**target, *found.python, {true, true});
+    }
     if (!dump) {
         found.problems.push_back(dump.error());
         return;
