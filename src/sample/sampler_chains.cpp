@@ -20,7 +20,7 @@ using std::chrono::nanoseconds;
 // interpreter is its own.
 void Sampler::find_c_stacks() {
     c_stacks_.clear();
-    has_chains_ = interpreters_.size() > 1 && layout_.frame_root != FrameRoot::kThreadFrame && native_ == nullptr;
+    has_chains_ = options_.join_chains && interpreters_.size() > 1 && layout_.frame_root != FrameRoot::kThreadFrame && native_ == nullptr;
     if (!has_chains_) {
         for (const auto& thread : threads_) {
             thread->is_inner = false;

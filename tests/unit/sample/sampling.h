@@ -85,6 +85,7 @@ struct Sampling {
         SamplerOptions options;
         options.which = which;
         options.rate_hz = rate_hz;
+        options.join_chains = true;
         sampler = std::make_unique<Sampler>(python.target, *process, stacks, options, seen);
     }
     Sampler::Outcome tick() { return sampler->tick(now += 1ms, 1ms); }
