@@ -5,9 +5,9 @@
 #include "cli/commands.h"
 #include "cli/messages.h"
 #include "cli/program_of.h"
+#include "cli/shared_options.h"
 #include "cli/top_options.h"
 #include "cli/watch_options.h"
-#include "live/watch_name.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -116,34 +116,20 @@ CLI::App* add_doctor(CLI::App& app, Options& options) {
 }
 
 std::string guess_command(const CLI::App& app, std::string_view wrong) {
-    constexpr std::size_t kMostDifferent = 2;
-    std::string hint = "`pyprof --help` lists the commands";
-    std::size_t best = kMostDifferent + 1;
-    for (const CLI::App* command : app.get_subcommands({})) {
-        const std::size_t distance = edit_distance(wrong, command->get_name(), kMostDifferent);
-        if (distance >= best) continue;
-        best = distance;
-        hint = fmt::format("did you mean {}?", command->get_name());
-    }
-    return hint;
-}
-
-Result<pid_t> checked_pid(long pid) {
-    if (pid <= 0 || pid > 1L << 22) {
-        return fail(ExitCode::kUsage, fmt::format("{} is no process id", pid), "give the number that `ps` shows");
-    }
-    return static_cast<pid_t>(pid);
+    std::vector<std::string> known;
+    for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+    const std::string guess = did_you_mean(wrong, known);
+    return guess.empty() ? "`pyprof --help` lists the commands" : guess;
 }
 
 Result<void> set_async(Options& options, const CLI::App& record) {
     AsyncOptions& async = options.record.async;
-    if (options.async != "off" && options.async != "running" && options.async != "all") {
-        return fail(ExitCode::kUsage, "--async " + options.async + " is not known", "known are: off, running, all");
-    }
+    const auto mode = async_mode(options.async);
+    if (!mode) return tl::unexpected(mode.error());
     if (options.async_weight != "task" && options.async_weight != "share") {
         return fail(ExitCode::kUsage, "--async-weight " + options.async_weight + " is not known", "known are: task, share");
     }
-    async.mode = options.async == "off" ? AsyncMode::kOff : options.async == "all" ? AsyncMode::kAll : AsyncMode::kRunning;
+    async.mode = *mode;
     async.weight = options.async_weight == "share" ? AsyncWeight::kShare : AsyncWeight::kTask;
     async.with_inferred = !options.no_inferred;
     if (record.count("--async-weight") > 0 && async.mode != AsyncMode::kAll) {
@@ -181,9 +167,9 @@ Result<int> start_record(Options& options, const CLI::App& record, std::vector<s
         return fail(ExitCode::kUsage, "--native and --async do not go together yet: native frames have no place below a task",
                     "leave one of them out");
     }
-    if (options.idle && options.gil) return fail(ExitCode::kUsage, "both --idle and --gil", "use one of them");
-    if (options.idle) settings.which = WhichThreads::kAll;
-    if (options.gil) settings.which = WhichThreads::kGilHolder;
+    const auto which = which_threads(options.idle, options.gil);
+    if (!which) return tl::unexpected(which.error());
+    settings.which = *which;
     const auto asked = set_async(options, record);
     if (!asked) return tl::unexpected(asked.error());
     // Tasks are joined with Python frames alone.

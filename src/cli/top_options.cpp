@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "cli/program_of.h"
+#include "cli/shared_options.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -20,26 +21,24 @@ Result<void> set_target(TopSettings& settings, const TopFlags& flags, const CLI:
                     "use `pyprof top --pid N` or `pyprof top -- python3 app.py`");
     }
     if (!has_pid) return {};
-    if (flags.pid <= 0 || flags.pid > 1L << 22) {
-        return fail(ExitCode::kUsage, fmt::format("{} is no process id", flags.pid), "give the number that `ps` shows");
-    }
-    settings.pid = static_cast<pid_t>(flags.pid);
+    const auto pid = checked_pid(flags.pid);
+    if (!pid) return tl::unexpected(pid.error());
+    settings.pid = *pid;
     return {};
 }
 
 Result<void> set_view(TopSettings& settings, const TopFlags& flags) {
-    if (flags.idle && flags.gil) return fail(ExitCode::kUsage, "both --idle and --gil", "use one of them");
-    if (flags.async != "off" && flags.async != "running" && flags.async != "all") {
-        return fail(ExitCode::kUsage, "--async " + flags.async + " is not known", "known are: off, running, all");
-    }
-    if (flags.async != "off" && settings.native) {
+    const auto which = which_threads(flags.idle, flags.gil);
+    if (!which) return tl::unexpected(which.error());
+    const auto async = async_mode(flags.async);
+    if (!async) return tl::unexpected(async.error());
+    if (*async != AsyncMode::kOff && settings.native) {
         return fail(ExitCode::kUsage, "both --async and --native", "tasks are joined with Python frames alone; the keys a and v change between them");
     }
-    settings.async = flags.async == "off" ? AsyncMode::kOff : flags.async == "all" ? AsyncMode::kAll : AsyncMode::kRunning;
+    settings.async = *async;
     // Waiting tasks are idle.
     if (settings.async == AsyncMode::kAll && flags.gil) return fail(ExitCode::kUsage, "both --async=all and --gil", "use one of them");
-    if (flags.idle || settings.async == AsyncMode::kAll) settings.which = WhichThreads::kAll;
-    if (flags.gil) settings.which = WhichThreads::kGilHolder;
+    settings.which = settings.async == AsyncMode::kAll ? WhichThreads::kAll : *which;
     return {};
 }
 

@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "cli/messages.h"
 #include "cli/run_report.h"
+#include "cli/shared_options.h"
 #include "cli/watch_command.h"
 #include "live/watch_events.h"
 #include "live/watch_words.h"
@@ -247,15 +248,10 @@ Result<void> WatchCommand::run_line(std::string_view line) {
     for (const Command& command : commands()) {
         if (words->front() == command.name) return (this->*command.run)(*words);
     }
-    std::string hint = "help lists the commands";
-    std::size_t best = 3;
-    for (const Command& command : commands()) {
-        const std::size_t distance = edit_distance(words->front(), command.name, 2);
-        if (distance >= best) continue;
-        best = distance;
-        hint = fmt::format("did you mean {}?", command.name);
-    }
-    return fail(ExitCode::kUsage, fmt::format("no command '{}'", words->front()), hint);
+    Words known;
+    for (const Command& command : commands()) known.emplace_back(command.name);
+    const std::string guess = did_you_mean(words->front(), known);
+    return fail(ExitCode::kUsage, fmt::format("no command '{}'", words->front()), guess.empty() ? "help lists the commands" : guess);
 }
 
 }  // namespace pyprof

@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "cli/program_of.h"
+#include "cli/shared_options.h"
 #include "live/watch_config.h"
 
 #include <CLI/CLI.hpp>
@@ -63,10 +64,9 @@ Result<int> start_watch(WatchSettings& settings, const WatchFlags& flags, const 
     settings.command = std::move(*program);
     if (watch.count("--pid") > 0) {
         if (!settings.command.empty()) return fail(ExitCode::kUsage, "both --pid and a program to start", "use one of them");
-        if (flags.pid <= 0 || flags.pid > 1L << 22) {
-            return fail(ExitCode::kUsage, fmt::format("{} is no process id", flags.pid), "give the number that `ps` shows");
-        }
-        settings.pid = static_cast<pid_t>(flags.pid);
+        const auto pid = checked_pid(flags.pid);
+        if (!pid) return tl::unexpected(pid.error());
+        settings.pid = *pid;
     }
     auto config = read_config(flags.config);
     if (!config) return tl::unexpected(config.error());
@@ -75,10 +75,11 @@ Result<int> start_watch(WatchSettings& settings, const WatchFlags& flags, const 
     if (!rate) return tl::unexpected(rate.error());
     settings.rate_hz = watch.count("--rate") == 0 ? config->rate_hz.value_or(*rate) : *rate;
     if (settings.rate_hz == 0) return tl::unexpected(parse_watch_rate("max").error());
-    if (flags.idle && flags.gil) return fail(ExitCode::kUsage, "both --idle and --gil", "use one of them");
     const bool is_chosen = flags.idle || flags.gil;
-    if (flags.idle || (!is_chosen && config->threads == "all")) settings.which = WhichThreads::kAll;
-    if (flags.gil || (!is_chosen && config->threads == "gil")) settings.which = WhichThreads::kGilHolder;
+    const auto which = which_threads(flags.idle || (!is_chosen && config->threads == "all"),
+                                     flags.gil || (!is_chosen && config->threads == "gil"));
+    if (!which) return tl::unexpected(which.error());
+    settings.which = *which;
     settings.nonblocking = settings.nonblocking || config->nonblocking;
     if (!flags.duration.empty()) {
         const auto duration = parse_duration(flags.duration);
