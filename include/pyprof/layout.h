@@ -15,6 +15,8 @@ constexpr std::int32_t kAbsent = -1;
 using Offset = std::int32_t;
 
 constexpr bool has(Offset offset) { return offset >= 0; }
+// Of a field that there is: to be added to an address.
+constexpr std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
 
 struct PythonVersion {
     int major = 0;

@@ -173,9 +173,7 @@ void RecordCommand::describe(Profile& profile) const {
     if (settings_.async.mode == AsyncMode::kAll) {
         profile.facts.tasks_base = settings_.async.weight == AsyncWeight::kShare ? "wall time" : "task-seconds";
     }
-    profile.facts.which_threads = settings_.which == WhichThreads::kAll          ? "all"
-                                  : settings_.which == WhichThreads::kGilHolder ? "GIL-holding"
-                                                                                : "running";
+    profile.facts.which_threads = name_of(settings_.which);
 }
 
 void RecordCommand::sample(nanoseconds end) {

@@ -7,14 +7,6 @@
 
 namespace pyprof {
 
-namespace {
-
-const char* name_of(WhichThreads which) {
-    return which == WhichThreads::kAll ? "all" : which == WhichThreads::kGilHolder ? "GIL-holding" : "running";
-}
-
-}  // namespace
-
 Result<void> WatchTarget::launch(const std::vector<std::string>& command, const sigset_t& signal_mask, bool in_background) {
     auto subject = Subject::launch(command, signal_mask, in_background);
     if (!subject) return tl::unexpected(subject.error());

@@ -70,18 +70,6 @@ void join_threads(ResolvedProfile& profile) {
 
 }  // namespace
 
-const char* name_of(WhichThreads which) {
-    switch (which) {
-        case WhichThreads::kAll:
-            return "all";
-        case WhichThreads::kGilHolder:
-            return "GIL-holding";
-        case WhichThreads::kRunning:
-            break;
-    }
-    return "running";
-}
-
 TopModel::Each TopModel::fresh(const std::shared_ptr<StackTable>& stacks) {
     Each each;
     for (auto& counted : each) counted = std::make_shared<Counted>(stacks);

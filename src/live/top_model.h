@@ -79,7 +79,4 @@ private:
     std::chrono::nanoseconds counts_from_{0};
 };
 
-// "running", "all", "GIL-holding": of which threads the samples are.
-const char* name_of(WhichThreads which);
-
 }  // namespace pyprof

@@ -22,12 +22,6 @@ constexpr int kMostTries = 4;             // at a part
 constexpr std::size_t kMostPaths = 1U << 15;
 constexpr std::uint32_t kNoNode = ~0U;
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
-bool can_be_object(Address address) {
-    return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
-}
-
 void sort_once(std::vector<std::uint64_t>& numbers) {
     std::sort(numbers.begin(), numbers.end());
     numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
@@ -169,8 +163,7 @@ void AsyncioReader::connect_nodes(Interpreter& interpreter) {
             if (node.verdict == Verdict::kGone) continue;
             const Address waits_for = node.found.task.waits_for;
             const bool is_wait = waits_for != kNullAddress && waits_for == awaiter.through;
-            const bool is_claim_alone = awaiter.must_wait || awaiter.source == EdgeSource::kAwaitedBy;
-            if (node.verdict == Verdict::kWhole && !is_wait && is_claim_alone) continue;
+            if (node.verdict == Verdict::kWhole && !is_wait && is_claim_alone(awaiter)) continue;
             edges_.push_back({i, above, awaiter.source, is_wait});
         }
         nodes_[i].edge_count = edges_.size() - nodes_[i].first_edge;

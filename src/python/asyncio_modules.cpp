@@ -15,12 +15,6 @@ namespace pyprof {
 
 namespace {
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
-bool can_be_object(Address address) {
-    return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
-}
-
 Address find(Memory& memory, const Layout& layout, Address dict, std::string_view key) {
     if (!can_be_object(dict)) return kNullAddress;
     const Address found = find_in_dict(memory, layout, dict, key).value_or(kNullAddress);

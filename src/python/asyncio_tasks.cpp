@@ -17,12 +17,6 @@ namespace {
 constexpr int kMostTries = 4;
 constexpr Address kNoAddress{~0ULL};
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
-bool can_be_object(Address address) {
-    return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
-}
-
 // As the target itself sees it; 0 where that is not known.
 pid_t own_pid_of(Target& target) {
     const auto threads = target.read_threads();
@@ -345,6 +339,11 @@ void AsyncioReader::read_tasks(Interpreter& interpreter, TaskSweep& sweep) {
     }
 }
 
+// Who is told as an awaiter and waits for something else was one, or will be; at rest that may be shown.
+bool AsyncioReader::is_claim_alone(const FoundAwaiter& awaiter) const {
+    return awaiter.must_wait || (awaiter.source == EdgeSource::kAwaitedBy && !is_stopped_);
+}
+
 void AsyncioReader::resolve_edges(TaskSweep& sweep) {
     for (TaskIndex task = 0; task < sweep.tasks.size(); ++task) {
         for (const FoundAwaiter& awaiter : awaiters_[task]) {
@@ -352,9 +351,7 @@ void AsyncioReader::resolve_edges(TaskSweep& sweep) {
             if (known == index_.end()) continue;  // done, or never a task of asyncio
             const Address waits_for = sweep.tasks[known->second].waits_for;
             const bool is_wait = waits_for != kNullAddress && waits_for == awaiter.through;
-            // Who is told as an awaiter and waits for something else was one, or will be; at rest that may be shown.
-            const bool is_claim_alone = awaiter.must_wait || (awaiter.source == EdgeSource::kAwaitedBy && !is_stopped_);
-            if (is_claim_alone && !is_wait) continue;
+            if (!is_wait && is_claim_alone(awaiter)) continue;
             sweep.edges.push_back({task, known->second, awaiter.source, is_wait});
         }
     }

@@ -134,6 +134,7 @@ private:
     bool set_state(AsyncTask& task, const CoroutineChain& chain);
     StringId type_text(Interpreter& interpreter, Address object);
     void resolve_edges(TaskSweep& sweep);
+    [[nodiscard]] bool is_claim_alone(const FoundAwaiter& awaiter) const;
 
     // src/python/asyncio_looks.cpp
     void forget_now_and_then();

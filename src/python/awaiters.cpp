@@ -21,12 +21,6 @@ constexpr std::size_t kMostCached = 1U << 16;
 constexpr std::size_t kDequeBlock = 64;  // Modules/_collectionsmodule.c, BLOCKLEN
 constexpr std::size_t kMostNameCharacters = 256;
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
-bool can_be_object(Address address) {
-    return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
-}
-
 }  // namespace
 
 Address AwaiterFinder::pointer(Memory& memory, Address object, Offset offset) const {

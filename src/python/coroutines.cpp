@@ -14,12 +14,6 @@ namespace pyprof {
 
 namespace {
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
-bool can_be_object(Address address) {
-    return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
-}
-
 bool has_frame(ObjectKind kind) {
     return kind == ObjectKind::kCoroutine || kind == ObjectKind::kGenerator || kind == ObjectKind::kAsyncGenerator;
 }

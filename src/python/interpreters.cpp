@@ -18,8 +18,6 @@ constexpr std::size_t kMaxThreads = 100'000;
 // bytes with glibc, and it ends before this.
 constexpr std::uint64_t kGilBytes = 256;
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
 bool can_be_pointer(Address address) {
     return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
 }

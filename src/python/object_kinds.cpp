@@ -48,12 +48,6 @@ constexpr Named kNamed[] = {
     {"int", ObjectKind::kInt},
 };
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
-bool can_be_object(Address address) {
-    return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
-}
-
 bool can_be_name(std::string_view name) {
     return !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
         return static_cast<unsigned char>(c) < 0x20;

@@ -46,6 +46,11 @@ enum class ObjectKind : std::uint8_t {
 constexpr bool is_future(ObjectKind kind) { return kind >= ObjectKind::kTask && kind <= ObjectKind::kPythonFuture; }
 constexpr bool is_task(ObjectKind kind) { return kind == ObjectKind::kTask || kind == ObjectKind::kPythonTask; }
 
+// Whether an object can stand there: aligned, and within what a program's addresses are on x86-64.
+constexpr bool can_be_object(Address address) {
+    return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
+}
+
 class ObjectKinds {
 public:
     explicit ObjectKinds(const Layout& layout) : layout_(&layout) {}

@@ -17,10 +17,6 @@ constexpr std::size_t kPageSize = 4096;
 constexpr unsigned kDigitBits = 30;    // longintrepr.h on 64-bit builds
 constexpr std::size_t kMaxDigits = 3;  // 64 bits and a little
 
-std::uint64_t at(Offset offset) {
-    return static_cast<std::uint64_t>(offset);
-}
-
 struct IntegerHead {
     bool is_negative = false;
     std::uint64_t digit_count = 0;

@@ -17,10 +17,6 @@ constexpr std::uint64_t kManagedDictFlag = 1U << 4U;   // Py_TPFLAGS_MANAGED_DIC
 constexpr std::size_t kMaxSharedKeys = 256;            // SHARED_KEYS_MAX_SIZE is 30
 constexpr std::uint64_t kMaxBasicSize = 1U << 20U;
 
-std::uint64_t at(Offset offset) {
-    return static_cast<std::uint64_t>(offset);
-}
-
 struct TypeFacts {
     Address type{};
     std::uint64_t flags = 0;

@@ -17,10 +17,6 @@ namespace {
 constexpr std::size_t kHeaderBytes = 40;  // of the longer form
 constexpr std::size_t kKeysPerRead = 256;
 
-std::uint64_t at(Offset offset) {
-    return static_cast<std::uint64_t>(offset);
-}
-
 // Where the entries stand and what one looks like.
 struct Shape {
     std::uint64_t slots = 0;

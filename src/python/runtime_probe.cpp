@@ -20,8 +20,6 @@ constexpr std::size_t kNamesToRead = 4;
 // where it has the start of a block.
 constexpr int kMinors[] = {12, 11, 9, 8, 10};
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
 Address find_leaf(Memory& memory, const Layout& layout, Address thread) {
     const auto pointer = [&](Address base, Offset offset) {
         return read_pointer(memory, base + at(offset)).value_or(kNullAddress);

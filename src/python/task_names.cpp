@@ -17,8 +17,6 @@ namespace {
 constexpr std::size_t kMostKnown = 1U << 16;
 constexpr std::size_t kMostCharacters = 512;
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
 // N of "Task-N", as asyncio numbers tasks without a name.
 std::optional<std::uint64_t> default_number(std::string_view text) {
     constexpr std::string_view kPrefix = "Task-";

@@ -160,14 +160,8 @@ ThreadCondition Dumper::condition_of(const Activity& before, const Activity& now
 bool Dumper::read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Status& status) {
     std::vector<ReadRange> ranges;
     reader.plan(ranges, sandwich);
-    std::vector<std::uint8_t> filled(ranges.size(), 0);
-    std::size_t done = 0;
-    while (done < ranges.size()) {
-        const ReadOutcome outcome = memory_.read(std::span(ranges).subspan(done));
-        std::fill_n(filled.begin() + static_cast<std::ptrdiff_t>(done), outcome.complete, std::uint8_t{1});
-        done += outcome.complete + 1;
-        if (outcome.fault == ReadFault::kGone || outcome.fault == ReadFault::kDenied) break;
-    }
+    std::vector<std::uint8_t> filled;
+    read_all(memory_, ranges, filled);
     status = reader.take(memory_, filled);
     if (status != ThreadReader::Status::kOk) return true;
     if (!sandwich) return true;

@@ -18,26 +18,22 @@ void DumpNative::copy_threads(std::span<const ThreadId> threads, const Stop* sto
         }
         StackCopy copy;
         const auto copied = native_.copier().copy_stopped(thread.tid, stop->read_registers(thread.tid), {}, copy);
-        if (copied.outcome == CopyOutcome::kCopied) copies_[thread.tid] = {std::move(copy), 0};
+        if (copied.outcome == CopyOutcome::kCopied) copies_.insert_or_assign(thread.tid, Copied{std::move(copy), ThreadTriage(thread.tid)});
     }
 }
 
 bool DumpNative::slept_on(pid_t tid) {
     const auto found = copies_.find(tid);
-    return found != copies_.end() && target_.read_activity(tid).kind == Activity::Kind::kBlocked &&
-           target_.read_switch_count(tid) == found->second.switches;
+    return found != copies_.end() && found->second.triage.stayed_blocked(target_);
 }
 
 void DumpNative::copy_sleeping(pid_t tid) {
-    // The count must be older than the look that finds the thread blocked.
-    const auto switches = target_.read_switch_count(tid);
-    const Activity activity = target_.read_activity(tid);
-    if (!switches || activity.kind != Activity::Kind::kBlocked) return;
+    ThreadTriage triage(tid);
+    if (triage.look(target_, {}, {}) != ThreadTriage::State::kBlocked) return;
     StackCopy copy;
-    const auto copied = native_.copier().copy_blocked(tid, activity, {}, copy);
-    if (copied.outcome != CopyOutcome::kCopied) return;
-    copies_[tid] = {std::move(copy), *switches};
-    if (!slept_on(tid)) copies_.erase(tid);
+    const auto copied = native_.copier().copy_blocked(tid, triage.activity(), {}, copy);
+    if (copied.outcome != CopyOutcome::kCopied || !triage.stayed_blocked(target_)) return;
+    copies_.insert_or_assign(tid, Copied{std::move(copy), triage});
 }
 
 std::optional<StackId> DumpNative::join(const Thread& thread) {

@@ -8,6 +8,7 @@
 #include "sample/native_frames.h"
 #include "sample/native_names.h"
 #include "sample/native_stacks.h"
+#include "sample/triage.h"
 
 #include <tsl/robin_map.h>
 
@@ -42,7 +43,7 @@ public:
 private:
     struct Copied {
         StackCopy copy;
-        std::uint64_t switches = 0;
+        ThreadTriage triage;  // as of before the copy, where the thread was not stopped
     };
     void copy_sleeping(pid_t tid);
 

@@ -2,6 +2,7 @@
 #include "sample/made_code.h"
 
 #include "target/proc_files.h"
+#include "target/proc_parse.h"
 
 #include <fmt/format.h>
 
@@ -17,13 +18,10 @@ constexpr std::size_t kLargestFile = std::size_t{64} << 20;
 constexpr std::size_t kLargestHeader = 4096;
 
 // The target's own number in its pid namespace: what it names its perf map after.
-std::string own_pid_of(pid_t pid) {
+pid_t own_pid_of(pid_t pid) {
     const auto status = read_file_at(AT_FDCWD, fmt::format("/proc/{}/status", pid), 64 << 10).value_or(std::string());
-    const std::size_t line = status.find("\nNSpid:");
-    if (line == std::string::npos) return std::to_string(pid);
-    const std::string text = status.substr(line, status.find('\n', line + 1) - line);
-    const std::size_t last = text.find_last_of("\t ");
-    return last == std::string::npos ? std::to_string(pid) : text.substr(last + 1);
+    const auto parsed = parse_status(status);
+    return parsed && !parsed->namespace_ids.empty() ? parsed->namespace_ids.back() : pid;
 }
 
 std::vector<char> read_behind(int file, std::size_t from, std::size_t most) {
@@ -49,7 +47,8 @@ bool MadeCode::is_jitdump(std::string_view path) {
 }
 
 void MadeCode::open_files() {
-    if (!perf_map_.file) perf_map_.file = open_regular(fmt::format("/proc/{}/root/tmp/perf-{}.map", pid_, own_pid_of(pid_)));
+    if (own_pid_ == 0) own_pid_ = own_pid_of(pid_);
+    if (!perf_map_.file) perf_map_.file = open_regular(fmt::format("/proc/{}/root/tmp/perf-{}.map", pid_, own_pid_));
     for (; opened_ < jitdumps_.size(); ++opened_) {
         Source source;
         source.file = open_regular(fmt::format("/proc/{}/root{}", pid_, jitdumps_[opened_]));

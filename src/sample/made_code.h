@@ -39,6 +39,7 @@ private:
     void read_jitdump(Source& source);
 
     pid_t pid_;
+    pid_t own_pid_ = 0;  // 0: not asked yet
     ChunkedList<std::string> jitdumps_;
     std::uint32_t opened_ = 0;  // of them
     Source perf_map_;

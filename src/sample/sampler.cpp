@@ -17,8 +17,6 @@ constexpr nanoseconds kNativeRefresh = std::chrono::milliseconds(200);
 constexpr nanoseconds kSettleAgain = std::chrono::milliseconds(1);
 constexpr nanoseconds kLongestSettled = std::chrono::seconds(1);
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
 struct Slice {
     std::uint32_t begin = 0;
     std::uint32_t bytes = 0;
@@ -38,6 +36,18 @@ Slice slice_over(std::initializer_list<Offset> offsets) {
 }
 
 }  // namespace
+
+const char* name_of(WhichThreads which) {
+    switch (which) {
+        case WhichThreads::kAll:
+            return "all";
+        case WhichThreads::kGilHolder:
+            return "GIL-holding";
+        case WhichThreads::kRunning:
+            break;
+    }
+    return "running";
+}
 
 Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, const SamplerOptions& options, Sink& sink,
                  ThreadStopper* stopper)

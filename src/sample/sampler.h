@@ -38,6 +38,8 @@ enum class WhichThreads : std::uint8_t {
     kAll,        // sleepers, GIL waiters and disk waits, too
     kGilHolder,  // the one that holds the GIL
 };
+// "running", "all", "GIL-holding": of which threads the samples are.
+const char* name_of(WhichThreads which);
 
 struct SamplerOptions {
     double rate_hz = 100;  // 0: as fast as can be
@@ -166,8 +168,7 @@ private:
     void infer_leaves();
     bool prove_by_looks(Thread& thread);
     void prove_by_stop(Thread& thread);
-    void read_ranges() { read_all(ranges_, filled_); }
-    void read_all(std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled);
+    void read_ranges() { read_all(memory_, ranges_, filled_); }
     void bring_plan_up_to_date(Thread& thread);
     // src/sample/sampler_native.cpp
     void take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
@@ -193,6 +194,7 @@ private:
     [[nodiscard]] ThreadTriage::State look_at(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds reuse_within);
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
     [[nodiscard]] bool still_stands(const StackBuilder::Chain& chain);
+    bool build_whole(const Walk& walk, StackBuilder::Chain& chain);
     [[nodiscard]] bool has_freed_code();
     [[nodiscard]] bool holds_gil(const Thread& thread) const;
     [[nodiscard]] bool is_collecting(const Thread& thread) const;

@@ -21,8 +21,6 @@ constexpr int kMostLooks = 4;  // at one thread after one sample
 // Accepted samples of a leaf after which the one path to it is taken for the only one.
 constexpr std::uint32_t kInferSightings = 4;
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
 }  // namespace
 
 bool Sampler::is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const {
@@ -81,6 +79,17 @@ std::optional<RawFrame> Sampler::sure_leaf(Thread& thread) {
     // What an ended generator left behind can't have been resumed since.
     if (leaf.of_generator && thread.reader.had_ended(leaf.address)) return leaf;
     return std::nullopt;
+}
+
+// Brings `chain` to the state of `walk`. True for a whole chain, whose codes are those that it was copied with; one of
+// which that can't be said is forgotten.
+bool Sampler::build_whole(const Walk& walk, StackBuilder::Chain& chain) {
+    const StackBuilder::Built built = builder_.build(walk, chain);
+    if (chain.read_code && !still_stands(chain)) {
+        chain = {};
+        return false;
+    }
+    return is_complete(walk, chain, built);
 }
 
 // The path is real; the instructions of its callers may be of another moment.
@@ -143,14 +152,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         return use(thread.chain, true);
     }
     // The pointer to the leaf was read between the copies: the earlier one may hold what the later lost.
-    const auto build_other = [&](const Walk& other) {
-        const Built state = builder_.build(other, thread.chain_before);
-        if (thread.chain_before.read_code && !still_stands(thread.chain_before)) {
-            thread.chain_before = {};
-            return false;
-        }
-        return is_complete(other, thread.chain_before, state);
-    };
+    const auto build_other = [&](const Walk& other) { return build_whole(other, thread.chain_before); };
     const bool complete_before = !before.frames.empty() && build_other(before);
     if (complete_before && stacks_.is_proved(builder_.path_of(thread.chain_before))) {
         epoch_.mark_used(thread.chain_before);
@@ -208,14 +210,9 @@ bool Sampler::prove_by_looks(Thread& thread) {
         look_ranges_.clear();
         thread.reader.plan(look_ranges_, true);
         builder_.note_copy();
-        read_all(look_ranges_, look_filled_);
+        read_all(memory_, look_ranges_, look_filled_);
         if (thread.reader.take(memory_, look_filled_) != ThreadReader::Status::kOk) return false;
-        const StackBuilder::Built built = builder_.build(thread.reader.walk(), other_chain_);
-        if (other_chain_.read_code && !still_stands(other_chain_)) {
-            other_chain_ = {};
-            continue;
-        }
-        if (!is_complete(thread.reader.walk(), other_chain_, built)) continue;
+        if (!build_whole(thread.reader.walk(), other_chain_)) continue;
         const bool is_new = !stacks_.is_proved(builder_.path_of(other_chain_));
         if (is_new && prover_.prove(thread.reader, other_chain_)) looks_.note_proof();
         if (thread.wanted != kRootPath && stacks_.is_proved(thread.wanted)) return true;
@@ -240,12 +237,7 @@ void Sampler::prove_by_stop(Thread& thread) {
     stopper_->resume();
     budget_.spend(monotonic_now() - began);
     if (status != ThreadReader::Status::kOk) return;
-    const StackBuilder::Built built = builder_.build(thread.reader.walk(), other_chain_);
-    if (other_chain_.read_code && !still_stands(other_chain_)) {
-        other_chain_ = {};
-        return;
-    }
-    if (!is_complete(thread.reader.walk(), other_chain_, built)) return;
+    if (!build_whole(thread.reader.walk(), other_chain_)) return;
     builder_.prove(builder_.path_of(other_chain_));
     builder_.note_accepted(other_chain_);
 }

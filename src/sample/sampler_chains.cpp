@@ -58,7 +58,7 @@ void Sampler::notice_new_states() {
     for (Interpreter& interpreter : interpreters_) {
         look_ranges_.push_back({interpreter.state.address + slice_begin_, interpreter.slice});
     }
-    read_all(look_ranges_, look_filled_);
+    read_all(memory_, look_ranges_, look_filled_);
     for (std::size_t i = 0; i < interpreters_.size(); ++i) {
         if (look_filled_[i] == 0 || !is_as_listed(interpreters_[i])) must_refresh_ = true;
     }
@@ -182,7 +182,7 @@ void Sampler::prove_chains(Thread& runner) {
         budget_.spend(monotonic_now() - began);
         return;
     }
-    read_all(look_ranges_, look_filled_);
+    read_all(memory_, look_ranges_, look_filled_);
     bool is_good = true;
     auto filled = std::span<const std::uint8_t>(look_filled_);
     for (std::size_t i = 0; i < planned.size(); ++i) {
@@ -194,11 +194,7 @@ void Sampler::prove_chains(Thread& runner) {
 
     StackBuilder::Place place;
     for (std::size_t i = 0; is_good && i < planned.size(); ++i) {
-        const Walk& walk = chains_of_one_[i].thread->reader.walk();
-        const StackBuilder::Built built = builder_.build(walk, other_chain_);
-        const bool stands = !(other_chain_.read_code && !still_stands(other_chain_));
-        if (!stands) other_chain_ = {};
-        is_good = stands && is_complete(walk, other_chain_, built);
+        is_good = build_whole(chains_of_one_[i].thread->reader.walk(), other_chain_);
         if (is_good) builder_.prove(builder_.path_of(other_chain_));
         if (is_good) place = builder_.join(place.stack, builder_.stack_of(other_chain_));
     }

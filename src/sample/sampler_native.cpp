@@ -99,37 +99,23 @@ void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, 
     const bool is_one_moment = copy_native(thread, status);
     if (!has_stack_to_show(thread, status)) return;
     const bool collects = options_.gc_marker && thread.holds_gil && is_collecting(thread);
-    const StackBuilder::Built built = builder_.build(thread.reader.walk(), thread.chain);
-    const bool is_true = is_one_moment && !(thread.chain.read_code && !still_stands(thread.chain)) &&
-                         is_complete(thread.reader.walk(), thread.chain, built);
-    StackId stack = kRootStack;
-    PathId names = kRootPath;
-    bool is_known = true;
-    if (is_true) {
+    if (is_one_moment && build_whole(thread.reader.walk(), thread.chain)) {
         builder_.prove(builder_.path_of(thread.chain));
         epoch_.mark_used(thread.chain);
         const NativeStacks::Part part{&thread.reader, &thread.chain};
         const std::string waits = marker_of(thread);
         const auto joined = native_->join(thread.triage.tid(), {&part, 1}, {collects ? "[gc]" : "", waits});
         count_native(joined);
-        stack = joined.stack;
-        names = builder_.path_of(thread.chain);
         if (thread.chain.unchanged < thread.chain.steps.size()) builder_.note_accepted(thread.chain);
+        Sampled sampled;
+        sampled.stack = joined.stack;
+        sampled.path = sampled.names = builder_.path_of(thread.chain);
+        sampled.is_known = true;
+        record_sampled(thread, sampled, false, when, weight);  // a collection is marked already
     } else {
         ++figures_.native_none;
-        const Sampled sampled = assess(thread);
-        if (sampled.is_truncated) ++figures_.truncated;
-        if (sampled.is_inferred) ++figures_.inferred;
-        stack = collects ? builder_.marker(sampled.stack, sampled.path, "[gc]") : sampled.stack;
-        names = sampled.names;
-        is_known = sampled.is_known;
+        record_sampled(thread, assess(thread), collects, when, weight);
     }
-    ++figures_.samples;
-    ++thread.samples;
-    thread.last_stack = stack;
-    thread.last_names = names;
-    thread.has_last = is_known && thread.seen == ThreadTriage::State::kBlocked;
-    record(thread, stack, names, when, weight);
 }
 
 // Threads of libraries, which never ran Python: the kernel alone has a name for them.

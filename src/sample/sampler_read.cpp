@@ -18,8 +18,6 @@ constexpr double kFastHz = 20'000;
 constexpr nanoseconds kFastReuse = std::chrono::microseconds(50);
 constexpr nanoseconds kFastSlices = std::chrono::milliseconds(1);
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
 bool is_fast(const SamplerOptions& options) { return options.rate_hz == 0 || options.rate_hz > kFastHz; }
 
 }  // namespace
@@ -94,27 +92,12 @@ void Sampler::plan_read(nanoseconds when) {
     }
 }
 
-// process_vm_readv stops at the first range that it can't read: go on behind it, so that one freed frame
-// costs no other thread its sample.
-void Sampler::read_all(std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled) {
-    filled.assign(ranges.size(), 0);
-    std::size_t done = 0;
-    while (done < ranges.size()) {
-        const ReadOutcome outcome = memory_.read(ranges.subspan(done));
-        std::fill_n(filled.begin() + static_cast<std::ptrdiff_t>(done), outcome.complete, std::uint8_t{1});
-        done += outcome.complete;
-        if (done >= ranges.size()) break;
-        if (outcome.fault == ReadFault::kGone || outcome.fault == ReadFault::kDenied) break;
-        ++done;
-    }
-}
-
 // A sample proves its own path only if its plan held all of its frames. While paths are new, the plan of the last
 // sample is too old for that: then the thread is copied once just before the sample, for the plan alone.
 void Sampler::bring_plan_up_to_date(Thread& thread) {
     look_ranges_.clear();
     thread.reader.plan(look_ranges_, false);
-    read_all(look_ranges_, look_filled_);
+    read_all(memory_, look_ranges_, look_filled_);
     (void)thread.reader.take(memory_, look_filled_);
 }
 

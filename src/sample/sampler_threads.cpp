@@ -8,12 +8,6 @@
 
 namespace pyprof {
 
-namespace {
-
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
-}  // namespace
-
 Sampler::Interpreter* Sampler::interpreter_of(const Thread& thread) {
     for (Interpreter& interpreter : interpreters_) {
         if (interpreter.state.address == thread.state.interpreter) return &interpreter;

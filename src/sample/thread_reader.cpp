@@ -30,8 +30,6 @@ constexpr std::size_t kMaxCallers = 2 * kMaxFrames;
 constexpr std::uint64_t kLearnCallersEvery = 16;
 constexpr std::size_t kMaxRemembered = 1'000;
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
 void clear(Walk& walk) {
     walk.frames.clear();
     walk.off_stack.clear();
@@ -40,6 +38,19 @@ void clear(Walk& walk) {
 }
 
 }  // namespace
+
+void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled) {
+    filled.assign(ranges.size(), 0);
+    std::size_t done = 0;
+    while (done < ranges.size()) {
+        const ReadOutcome outcome = memory.read(ranges.subspan(done));
+        std::fill_n(filled.begin() + static_cast<std::ptrdiff_t>(done), outcome.complete, std::uint8_t{1});
+        done += outcome.complete;
+        if (done >= ranges.size()) break;
+        if (outcome.fault == ReadFault::kGone || outcome.fault == ReadFault::kDenied) break;
+        ++done;
+    }
+}
 
 ThreadReader::ThreadReader(const Layout& layout, const FrameShape& shape, Address thread_state)
     : layout_(layout), shape_(shape), thread_state_(thread_state) {

@@ -23,6 +23,10 @@
 
 namespace pyprof {
 
+// Fills what can be read of what one or several readers plan; `filled` tells which ranges were. process_vm_readv stops at
+// the first range that it can't read: it goes on behind it, so that one freed frame costs no other thread its sample.
+void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled);
+
 class ThreadReader {
 public:
     ThreadReader(const Layout& layout, const FrameShape& shape, Address thread_state);

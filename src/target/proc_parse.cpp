@@ -222,6 +222,14 @@ Activity parse_syscall(std::string_view text) {
     return activity;
 }
 
+std::optional<std::uint64_t> parse_run_delay(std::string_view text) {
+    Fields fields(text);
+    std::uint64_t run = 0;
+    std::uint64_t wait = 0;
+    if (!fields.next(run) || !fields.next(wait)) return {};
+    return wait;
+}
+
 std::optional<std::uint64_t> parse_switch_count(std::string_view text) {
     Fields fields(text);
     std::uint64_t run = 0;

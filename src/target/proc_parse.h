@@ -46,7 +46,9 @@ std::optional<ProcStatus> parse_status(std::string_view text);
 // /proc/PID/task/TID/syscall.
 Activity parse_syscall(std::string_view text);
 
-// Third field of /proc/PID/task/TID/schedstat.
+// /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst): time in line for a processor in ns, its second
+// field, and how often the thread got one, its third.
+std::optional<std::uint64_t> parse_run_delay(std::string_view text);
 std::optional<std::uint64_t> parse_switch_count(std::string_view text);
 
 // /proc/PID/cmdline: arguments that end in NUL, the last perhaps not.

@@ -24,10 +24,6 @@ namespace {
 const std::set<std::string> kReturnNames = {"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR",
                                             "YIELD_VALUE"};
 
-std::uint64_t at(Offset offset) {
-    return static_cast<std::uint64_t>(offset);
-}
-
 struct Frame {
     Address address{};
     Address code{};

@@ -5,12 +5,6 @@
 
 namespace pyprof::test {
 
-namespace {
-
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
-}  // namespace
-
 AsyncioBuilder::AsyncioBuilder(ProcessBuilder& builder)
     : builder_(builder), asyncio_(asyncio_layout_for(builder.layout(), {}).value()) {
     const auto type = [&](std::string_view name, std::uint64_t size, Address base) {

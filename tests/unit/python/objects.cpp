@@ -28,10 +28,6 @@ void for_each_layout(Test test) {
     }
 }
 
-std::uint64_t at(Offset offset) {
-    return static_cast<std::uint64_t>(offset);
-}
-
 // Every read of `action` fails once; it must come back each time, and be whole without a fault.
 template <class Action>
 void with_each_read_failing(FakeMemory& memory, Action action) {
