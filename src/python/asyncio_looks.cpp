@@ -4,6 +4,7 @@
 // a loop whose counter stood still owns is as of that moment (one callback at most was being called, and it moves
 // no task but its own, which executes). Tasks whose loop moved are read again in parts, each a moment of its own:
 // a few tasks with all above them, whose pages are known from before and are copied faster than a step takes.
+// Where steps are shorter than that (10 us; the copy takes 20), the thread is held for one copy of everything.
 #include "python/asyncio_state.h"
 
 #include "python/objects.h"
@@ -21,6 +22,10 @@ constexpr std::size_t kTasksOfPart = 4;   // that are asked for at once; what is
 constexpr int kMostTries = 4;             // at a part
 constexpr std::size_t kMostPaths = 1U << 15;
 constexpr std::uint32_t kNoNode = ~0U;
+constexpr std::size_t kMostInVain = 16;         // parts in a row, then the others are not tried
+constexpr std::size_t kMostInVainUnheld = 128;  // where there is nothing else to try
+constexpr std::size_t kMostHeldPages = 1024;    // some 0.3 ms
+constexpr std::size_t kFewLeft = 64;            // one of so many tasks is not worth a stop
 
 void sort_once(std::vector<std::uint64_t>& numbers) {
     std::sort(numbers.begin(), numbers.end());
@@ -271,17 +276,58 @@ void AsyncioReader::learn_from_whole(Interpreter& interpreter) {
     wants_pages_ = false;
 }
 
-void AsyncioReader::read_parts(Interpreter& interpreter, TaskSweep& sweep) {
+void AsyncioReader::read_parts(Interpreter& interpreter, TaskSweep& sweep, bool can_hold) {
     if (left_.empty()) return;
     learn_from_whole(interpreter);
+    if (can_hold && is_too_fast_) return;
+    const std::size_t most_in_vain = can_hold ? kMostInVain : kMostInVainUnheld;
+    std::size_t in_vain = 0;
     for (const std::size_t size : {kTasksOfPart, std::size_t{1}}) {
         const std::vector<Address> starts = std::move(left_);
         left_.clear();
         for (std::size_t i = 0; i < starts.size(); i += size) {
-            read_until_still(interpreter, std::span(starts).subspan(i, std::min(size, starts.size() - i)), sweep);
+            const auto part = std::span(starts).subspan(i, std::min(size, starts.size() - i));
+            if (in_vain >= most_in_vain) {
+                left_.insert(left_.end(), part.begin(), part.end());
+                continue;
+            }
+            const std::size_t before = left_.size();
+            read_until_still(interpreter, part, sweep);
+            in_vain = left_.size() == before + part.size() ? in_vain + 1 : 0;
         }
     }
-    sweep.torn += static_cast<std::uint32_t>(left_.size());
+}
+
+// All pages once more, while the thread of a loop that moved is held: its tasks, but those that were read before.
+void AsyncioReader::read_held(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep, const Hold& hold) {
+    if (left_.size() * kFewLeft < interpreter.listed.size() || whole_.page_count() > kMostHeldPages) return;
+    const std::vector<RunningLoop> loops = watched_;
+    for (const RunningLoop& loop : loops) {
+        const bool is_of_ours = std::any_of(threads.threads.begin(), threads.threads.end(), [&](const ThreadState& thread) {
+            return thread.address == loop.thread && thread.interpreter == interpreter.address;
+        });
+        if (loop.is_still || !is_of_ours || left_.empty()) continue;
+        pages_ = &whole_;
+        whole_.arrange_look();
+        if (!hold(loop.thread, [&] { whole_.copy_look(false); })) return;
+        sweep.was_held = true;
+        take_counters(watched_);
+        list_tasks(interpreter, threads, sweep);
+        const tsl::robin_set<std::uint64_t> known(sweep.order.begin(), sweep.order.end());
+        begin_moment();
+        for (const Address task : interpreter.listed) {
+            const std::uint32_t node = known.contains(raw(task)) ? kNoNode : node_of(interpreter, task);
+            if (node != kNoNode) nodes_[node].is_start = true;
+        }
+        connect_nodes(interpreter);
+        spread_doubt();
+        left_.clear();
+        for (std::uint32_t i = 0; i < node_count_; ++i) {
+            const Node& node = nodes_[i];
+            if (node.is_start && node.is_in_doubt && node.verdict != Node::Verdict::kGone) left_.push_back(node.found.task.address);
+        }
+        keep_nodes(sweep);
+    }
 }
 
 // At once again with what was left over, as long as its pages are those that were just learnt.
@@ -352,14 +398,18 @@ void AsyncioReader::look_at(Interpreter& interpreter, const ThreadList& threads,
     if (has_nodes) keep_nodes(sweep);
 }
 
-void AsyncioReader::look(const ThreadList& threads, TaskSweep& sweep) {
+void AsyncioReader::look(const ThreadList& threads, TaskSweep& sweep, const Hold& hold) {
     sweep.clear();
     is_stopped_ = false;
     is_single_ = true;
     forget_now_and_then();
     for (const auto& interpreter : interpreters_) {
         look_at(*interpreter, threads, sweep);
-        read_parts(*interpreter, sweep);
+        if (left_.empty()) is_too_fast_ = false;
+        read_parts(*interpreter, sweep, static_cast<bool>(hold));
+        if (hold && !left_.empty()) read_held(*interpreter, threads, sweep, hold);
+        is_too_fast_ |= sweep.was_held;
+        sweep.torn += static_cast<std::uint32_t>(left_.size());
     }
     is_single_ = false;
     sweep.loops = watched_;

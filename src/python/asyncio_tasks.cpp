@@ -38,6 +38,7 @@ void TaskSweep::clear() {
     moments = 1;
     torn = 0;
     broken_lists = 0;
+    was_held = false;
 }
 
 AsyncioReader::AsyncioReader(Target& target, const Layout& layout, StackTable& stacks)

@@ -23,6 +23,7 @@
 #include <tsl/robin_set.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -75,6 +76,7 @@ struct TaskSweep {
     std::uint32_t moments = 1;
     std::uint32_t torn = 0;           // tasks that did not hold still, and are left out
     std::uint32_t broken_lists = 0;   // task lists that could not be read to their end
+    bool was_held = false;            // threads were held for a copy
 
     [[nodiscard]] std::span<const RawFrame> frames_of(const AsyncTask& task) const {
         return std::span(frames).subspan(task.first_frame, task.frame_count);
@@ -98,9 +100,13 @@ public:
     // The loops that run in these threads, as they are found now; look() and read_path() watch them.
     [[nodiscard]] const std::vector<RunningLoop>& find_loops(const ThreadList& threads);
     [[nodiscard]] const std::vector<RunningLoop>& loops() const { return watched_; }
+    // Calls `copy` while the thread is held, and returns true; or does neither.
+    using Hold = std::function<bool(Address thread, const std::function<void()>& copy)>;
     // All tasks, each with all above it as they were at one moment. While its loop moves, tasks are read a few at a
-    // time, and the sweep holds an awaiter once for each such moment. What never held still is counted as torn.
-    void look(const ThreadList& threads, TaskSweep& sweep);
+    // time, and the sweep holds an awaiter once for each such moment. Of a loop that steps faster than the tasks
+    // can be copied they are read while `hold` (which may be empty) holds its thread. What never held still is
+    // counted as torn.
+    void look(const ThreadList& threads, TaskSweep& sweep, const Hold& hold);
     // One task and all above it; its index, or nothing where it did not hold still or is no task (any more). The
     // sweep's loops say what they had counted at that moment.
     std::optional<TaskIndex> read_path(Address task, Address interpreter, TaskSweep& sweep);
@@ -150,7 +156,8 @@ private:
     void learn_pages(std::uint32_t node);
     void look_at(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep);
     void learn_from_whole(Interpreter& interpreter);
-    void read_parts(Interpreter& interpreter, TaskSweep& sweep);
+    void read_parts(Interpreter& interpreter, TaskSweep& sweep, bool can_hold);
+    void read_held(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep, const Hold& hold);
     void read_until_still(Interpreter& interpreter, std::span<const Address> starts, TaskSweep& sweep);
     void read_part(Interpreter& interpreter, std::span<const Address> starts, TaskSweep& sweep, std::vector<Address>& left);
 
@@ -168,6 +175,7 @@ private:
     bool is_stopped_ = false;
     bool is_single_ = false;  // pages are copied once: a list that makes sense is taken
     std::uint32_t looks_ = 0;
+    bool is_too_fast_ = false;  // parts were read in vain: the next look does not try them again
     std::vector<RunningLoop> watched_;
     tsl::robin_map<std::uint64_t, std::vector<std::uint64_t>> paths_pages_;  // by task: where its path stood last
 

@@ -19,6 +19,8 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds kLongLook = std::chrono::microseconds(1500);
 constexpr int kPauseAfterLook = 30;
 constexpr std::uint32_t kFirstLooks = 1;
+constexpr nanoseconds kPauseAfterHold = std::chrono::milliseconds(250);
+constexpr nanoseconds kPauseForHold = std::chrono::milliseconds(20);  // until a stop may be made
 // A task that was not come to for so many readings is forgotten.
 constexpr std::uint32_t kForgetAfter = 1U << 16;
 constexpr std::size_t kMostViews = 1U << 16;
@@ -92,7 +94,7 @@ void AsyncSampler::begin_tick(nanoseconds when, nanoseconds weight) {
 void AsyncSampler::look() {
     if (is_fresh_ || now_ < next_look_) return;
     const nanoseconds began = thread_cpu_time();
-    reader_.look(threads_, all_.sweep);
+    reader_.look(threads_, all_.sweep, hold_);
     ++looks_;
     torn_ += all_.sweep.torn * std::max<std::uint64_t>(turn_ - last_look_turn_, 1);
     last_look_turn_ = turn_;
@@ -103,6 +105,9 @@ void AsyncSampler::look() {
     const nanoseconds took = thread_cpu_time() - began;
     // The first look reads page by page what later ones have in one call.
     next_look_ = took > kLongLook && looks_ > kFirstLooks ? now_ + kPauseAfterLook * took : nanoseconds{0};
+    // Where a look needs a stop of the thread, they share its budget with the proofs.
+    if (all_.sweep.was_held) next_look_ = std::max(next_look_, now_ + kPauseAfterHold);
+    if (hold_ && !all_.sweep.was_held && all_.sweep.torn > candidates_.size()) next_look_ = now_ + kPauseForHold;
 }
 
 // What was read stands for later: which task a root frame belongs to.

@@ -46,6 +46,8 @@ public:
     AsyncSampler(Target& target, const Layout& layout, StackTable& stacks, CodeCache& codes, StackBuilder& builder,
                  Epoch& epoch, const AsyncOptions& options);
 
+    // How a loop's thread may be held for one copy; without it a loop that steps too fast shows no waiting tasks.
+    void set_hold(AsyncioReader::Hold hold) { hold_ = std::move(hold); }
     // The threads as they were listed anew.
     void set_threads(const ThreadList& threads);
     [[nodiscard]] bool is_found() const { return reader_.is_found(); }
@@ -180,6 +182,7 @@ private:
     std::chrono::nanoseconds start_{-1};
     std::chrono::nanoseconds weight_{0};
     std::chrono::nanoseconds next_look_{0};
+    AsyncioReader::Hold hold_;
     bool is_fresh_ = false;      // looked at in this tick
     std::uint32_t looks_ = 0;
     std::uint32_t readings_ = 0;  // looks, and paths by themselves

@@ -68,6 +68,9 @@ Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, con
       stopper_(stopper) {
     if (options_.async.mode != AsyncMode::kOff) {
         async_ = std::make_unique<AsyncSampler>(target_, layout_, stacks_, codes_, builder_, epoch_, options_.async);
+        if (stopper_ != nullptr) {
+            async_->set_hold([this](Address thread, const std::function<void()>& copy) { return hold(thread, copy); });
+        }
     }
     const Layout::Interpreter& i = layout_.interpreter;
     const Offset holder = has(i.own_gil) ? i.own_gil + layout_.gil.last_holder : kAbsent;
@@ -195,6 +198,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     }
     ++figures_.ticks;
     if (has_chains_) notice_new_states();
+    now_ = when;
     if (must_refresh_ || when - last_refresh_ >= kRefreshAtLeast) {
         if (target_.has_ended()) return Outcome::kTargetEnded;
         last_refresh_ = when;

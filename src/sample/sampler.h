@@ -28,6 +28,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -168,6 +169,7 @@ private:
     void infer_leaves();
     bool prove_by_looks(Thread& thread);
     void prove_by_stop(Thread& thread);
+    bool hold(Address thread, const std::function<void()>& copy);
     void read_ranges() { read_all(memory_, ranges_, filled_); }
     void bring_plan_up_to_date(Thread& thread);
     // src/sample/sampler_native.cpp
@@ -264,6 +266,7 @@ private:
     std::chrono::nanoseconds last_slices_{0};
     std::chrono::nanoseconds last_inferred_{0};
     std::chrono::nanoseconds start_{0};
+    std::chrono::nanoseconds now_{0};  // of the tick
     bool has_start_ = false;
     ThreadIndex next_index_ = 0;
     RunFigures figures_;

@@ -242,4 +242,19 @@ void Sampler::prove_by_stop(Thread& thread) {
     builder_.note_accepted(other_chain_);
 }
 
+// Calls `copy` while the thread is held, if the budget of stops allows it.
+bool Sampler::hold(Address thread, const std::function<void()>& copy) {
+    if (!budget_.allows(now_ - start_)) return false;
+    for (const auto& known : threads_) {
+        if (known->state.address != thread || known->runner == nullptr) continue;
+        const nanoseconds began = monotonic_now();
+        const bool is_held = stopper_->stop(known->runner->triage.tid());
+        if (is_held) copy();
+        if (is_held) stopper_->resume();
+        budget_.spend(monotonic_now() - began);
+        return is_held;
+    }
+    return false;
+}
+
 }  // namespace pyprof

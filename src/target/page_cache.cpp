@@ -112,14 +112,13 @@ void PageCache::watch(std::span<const Address> counters) {
     counters_are_read_ = false;
 }
 
-void PageCache::begin_look(bool twice) {
+void PageCache::arrange_look() {
     ++look_;
     stop_log();
     log_.clear();
     keep_used_pages();
     place_pages();
     look_moment_ = ++moment_;
-    fill(twice);
 }
 
 void PageCache::begin_part(std::span<const std::uint64_t> pages) {

@@ -26,7 +26,13 @@ public:
 
     // What was copied before is forgotten; the pages that recent looks used are copied anew. `twice`: see above;
     // without it check_log() has nothing to compare.
-    void begin_look(bool twice);
+    void begin_look(bool twice) {
+        arrange_look();
+        copy_look(twice);
+    }
+    // The two halves of it, for whoever holds a thread while it copies.
+    void arrange_look();
+    void copy_look(bool twice) { fill(twice); }
     // The same for these pages alone (ascending, each once); all others are forgotten.
     void begin_part(std::span<const std::uint64_t> pages);
 

@@ -49,7 +49,7 @@ void check_sweep(const TaskSweep& sweep) {
 
 void look(AsyncioReader& reader, const ThreadList& threads, bool is_stopped, TaskSweep& sweep) {
     (void)reader.find_loops(threads);
-    reader.look(threads, sweep);
+    reader.look(threads, sweep, {});
     check_sweep(sweep);
     for (const TaskEdge& edge : sweep.edges) {
         check(sweep.tasks[edge.task].moment == sweep.tasks[edge.awaiter].moment, "an edge is of one moment");

@@ -91,9 +91,9 @@ void check_path(const World& world, const TaskSweep& sweep) {
 TEST_CASE("asyncio looks: while a loop calls nothing, one read shows all of its tasks") {
     for_each_layout([](World& world, AsyncioReader& reader) {
         TaskSweep sweep;
-        for (int i = 0; i < 3; ++i) reader.look(world.threads, sweep);
+        for (int i = 0; i < 3; ++i) reader.look(world.threads, sweep, {});
         world.memory().reset_counts();
-        reader.look(world.threads, sweep);
+        reader.look(world.threads, sweep, {});
         CHECK(world.memory().reads() == 1);
         CHECK(sweep.torn == 0);
         check_path(world, sweep);
@@ -106,7 +106,7 @@ TEST_CASE("asyncio looks: while a loop calls nothing, one read shows all of its 
 TEST_CASE("asyncio looks: what moved meanwhile is read again in parts") {
     for_each_layout([](World& world, AsyncioReader& reader) {
         TaskSweep sweep;
-        for (int i = 0; i < 3; ++i) reader.look(world.threads, sweep);
+        for (int i = 0; i < 3; ++i) reader.look(world.threads, sweep, {});
         // The inner coroutine's place is another one's for a while, and its own again before it could be noticed.
         const auto frame = static_cast<std::uint64_t>(world.builder.layout().generator.frame + world.builder.layout().frame.code);
         const auto own = read_pointer(world.memory(), world.inner + frame);
@@ -119,7 +119,7 @@ TEST_CASE("asyncio looks: what moved meanwhile is read again in parts") {
             if (ranges == 3) memory.put(world.inner + frame, *own);
             if (ranges == 2 || ranges == 3) world.step();
         };
-        reader.look(world.threads, sweep);
+        reader.look(world.threads, sweep, {});
         CHECK(sweep.torn == 0);
         CHECK(world.memory().reads() > 1);
         check_path(world, sweep);
@@ -129,12 +129,50 @@ TEST_CASE("asyncio looks: what moved meanwhile is read again in parts") {
     });
 }
 
+TEST_CASE("asyncio looks: a loop that never stands still is held for one copy") {
+    for_each_layout([](World& world, AsyncioReader& reader) {
+        TaskSweep sweep;
+        int holds = 0;
+        bool is_held = false;
+        const AsyncioReader::Hold hold = [&](Address thread, const std::function<void()>& copy) {
+            CHECK(thread == kThread);
+            ++holds;
+            is_held = true;
+            copy();
+            is_held = false;
+            return true;
+        };
+        for (int i = 0; i < 3; ++i) reader.look(world.threads, sweep, hold);
+        CHECK(holds == 0);  // it stood still by itself
+        world.memory().before_range = [&](FakeMemory&, const ReadRange&) {
+            if (!is_held) world.step();
+        };
+        reader.look(world.threads, sweep, hold);
+        CHECK(holds == 1);
+        CHECK(sweep.was_held);
+        CHECK(sweep.torn == 0);
+        check_path(world, sweep);
+        // Known to be too fast: one copy that shows that it moved, and one while it is held.
+        world.memory().reset_counts();
+        reader.look(world.threads, sweep, hold);
+        CHECK(holds == 2);
+        CHECK(world.memory().reads() == 2);
+        check_path(world, sweep);
+        // It is refused: nothing is shown, and nothing was tried for long.
+        world.memory().reset_counts();
+        reader.look(world.threads, sweep, [](Address, const std::function<void()>&) { return false; });
+        CHECK(world.memory().reads() == 1);
+        CHECK(sweep.tasks.empty());
+        CHECK(sweep.torn == 2);
+    });
+}
+
 TEST_CASE("asyncio looks: of a loop that never stands still no task is shown") {
     for_each_layout([](World& world, AsyncioReader& reader) {
         TaskSweep sweep;
-        for (int i = 0; i < 3; ++i) reader.look(world.threads, sweep);
+        for (int i = 0; i < 3; ++i) reader.look(world.threads, sweep, {});
         world.memory().before_range = [&](FakeMemory&, const ReadRange&) { world.step(); };
-        reader.look(world.threads, sweep);
+        reader.look(world.threads, sweep, {});
         CHECK(sweep.tasks.empty());
         CHECK(sweep.torn == 2);
         CHECK_FALSE(reader.read_path(world.child, world.interpreter, sweep));
@@ -167,10 +205,10 @@ TEST_CASE("asyncio looks: one task with those above it is two reads, then one") 
 TEST_CASE("asyncio looks: a task whose awaiter is of another moment is not shown below it") {
     for_each_layout([](World& world, AsyncioReader& reader) {
         TaskSweep sweep;
-        for (int i = 0; i < 3; ++i) reader.look(world.threads, sweep);
+        for (int i = 0; i < 3; ++i) reader.look(world.threads, sweep, {});
         // The parent has gone on to wait for the future itself: the child's callback is of the past.
         world.builder.put_field(world.parent, world.asyncio.layout().task.fut_waiter, raw(world.future));
-        reader.look(world.threads, sweep);
+        reader.look(world.threads, sweep, {});
         CHECK(sweep.edges.empty());
         // What it waits for and what its coroutine stands at contradict each other.
         CHECK(sweep.torn >= 1);
