@@ -119,11 +119,15 @@ void append_tasks(const Dump& dump, bool full_filenames, std::string& out) {
         for (const DumpFrame& frame : task.frames) {
             fmt::format_to(to, "{}    {}\n", indent, label_of(frame, dump.process.working_directory, full_filenames));
         }
+        if (!task.creation.empty()) fmt::format_to(to, "{}    made by\n", indent);
+        for (const DumpFrame& frame : task.creation) {
+            fmt::format_to(to, "{}        {}\n", indent, label_of(frame, dump.process.working_directory, full_filenames));
+        }
     });
 }
 
-void write_frames(DumpWriter& writer, std::span<const DumpFrame> frames) {
-    writer.Key("frames");
+void write_frames(DumpWriter& writer, std::span<const DumpFrame> frames, const char* key) {
+    writer.Key(key);
     writer.StartArray();
     for (const DumpFrame& frame : frames) {
         writer.StartObject();
@@ -176,6 +180,7 @@ void write_tasks(DumpWriter& writer, const Dump& dump) {
         }
         writer.EndArray();
         write_frames(writer, task.frames);
+        write_frames(writer, task.creation, "creation");
         writer.EndObject();
     }
     writer.EndArray();

@@ -23,7 +23,7 @@ using DumpWriter = rapidjson::PrettyWriter<rapidjson::StringBuffer, rapidjson::U
 void append_tasks(const Dump& dump, bool full_filenames, std::string& out);
 
 // "frames": [...]
-void write_frames(DumpWriter& writer, std::span<const DumpFrame> frames);
+void write_frames(DumpWriter& writer, std::span<const DumpFrame> frames, const char* key = "frames");
 // "tasks": [...] and what is said of all of them.
 void write_tasks(DumpWriter& writer, const Dump& dump);
 

@@ -4,6 +4,7 @@
 // task, and which object of it leads on to the helper's own future.
 #include "python/awaiters.h"
 
+#include "python/object_slots.h"
 #include "python/objects.h"
 
 #include <algorithm>
@@ -212,8 +213,11 @@ void AwaiterFinder::take_function(Memory& memory, Address function, const Open& 
         } else if (role == Role::kAnyio) {
             const Address scope = read_attribute(memory, *layout_, content, "cancel_scope").value_or(kNullAddress);
             if (!can_be_object(scope)) continue;
-            const Address host = read_attribute(memory, *layout_, scope, "_host_task").value_or(kNullAddress);
-            if (host != kNullAddress) found.push_back({host, EdgeSource::kRecorded, kNullAddress, false});
+            Address host = read_attribute(memory, *layout_, scope, "_host_task").value_or(kNullAddress);
+            if (host == kNullAddress) host = read_slot(memory, *layout_, scope, "_host_task").value_or(kNullAddress);
+            // In its __aexit__ the host waits for this future, and for nothing else.
+            const Address completed = read_attribute(memory, *layout_, content, "_on_completed_fut").value_or(kNullAddress);
+            if (host != kNullAddress) found.push_back({host, EdgeSource::kRecorded, completed, false});
         } else {
             open_queue(memory, content, from.is_first ? EdgeSource::kAsCompleted : source);
         }

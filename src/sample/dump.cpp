@@ -40,7 +40,7 @@ public:
           codes_(memory_, layout_, stacks_),
           builder_(codes_, stacks_, options.with_lines),
           asyncio_(target, layout_, stacks_),
-          tasks_(asyncio_, builder_, stacks_) {
+          tasks_(memory_, layout_, asyncio_, builder_, stacks_) {
         if (options.native) native_ = std::make_unique<DumpNative>(target, layout_, stacks_, options);
     }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sample/dump_tasks.h"
 
+#include "python/coroutine_origin.h"
+
 #include <fmt/format.h>
 #include <tsl/robin_set.h>
 
@@ -63,6 +65,9 @@ DumpTask DumpTasks::describe(const AsyncTask& task, std::span<const DumpWalk> wa
     }
     if (task.state == TaskState::kWaiting) shown.waiting_on = text(task.waits_for_type);
     shown.frames = frames_of(task, walks);
+    for (OriginFrame& frame : read_coroutine_origin(*memory_, *layout_, reader_->asyncio_layout().coroutine_origin, task.coroutine)) {
+        shown.creation.push_back({FrameKind::kPython, std::move(frame.function), std::move(frame.file), frame.line});
+    }
     return shown;
 }
 

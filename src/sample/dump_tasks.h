@@ -23,8 +23,8 @@ struct DumpWalk {
 
 class DumpTasks {
 public:
-    DumpTasks(AsyncioReader& reader, StackBuilder& builder, const StackTable& stacks)
-        : reader_(&reader), builder_(&builder), stacks_(&stacks) {}
+    DumpTasks(Memory& memory, const Layout& layout, AsyncioReader& reader, StackBuilder& builder, const StackTable& stacks)
+        : memory_(&memory), layout_(&layout), reader_(&reader), builder_(&builder), stacks_(&stacks) {}
 
     // `is_stopped`: the target stands still; the walks are those of its threads.
     void look(const ThreadList& threads, bool is_stopped, std::span<const DumpWalk> walks, Dump& dump);
@@ -34,6 +34,8 @@ private:
     [[nodiscard]] std::vector<DumpFrame> text_of(std::vector<RawFrame> frames);
     [[nodiscard]] DumpTask describe(const AsyncTask& task, std::span<const DumpWalk> walks);
 
+    Memory* memory_;
+    const Layout* layout_;
     AsyncioReader* reader_;
     StackBuilder* builder_;
     const StackTable* stacks_;

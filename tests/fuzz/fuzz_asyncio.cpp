@@ -4,6 +4,7 @@
 // (1), then changes of five bytes: where (2, in words), what for (1), value (2). Words become small numbers,
 // addresses within the same memory, or wild ones.
 #include "python/asyncio_tasks.h"
+#include "python/coroutine_origin.h"
 #include "support/asyncio_builder.h"
 #include "support/fake_target.h"
 
@@ -98,6 +99,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     look(reader, threads, false, sweep);
     look(reader, threads, true, sweep);
+    for (const Address object : {future, leaf, child, parent}) {
+        const auto origin = read_coroutine_origin(target.memory(), layout, asyncio.layout().coroutine_origin, object);
+        check(origin.size() <= 256, "frames of an origin");
+    }
     AsyncioReader fresh(target, layout, stacks);
     if (fresh.find(threads.interpreters)) look(fresh, threads, true, sweep);
     return 0;

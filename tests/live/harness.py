@@ -58,17 +58,21 @@ class Interpreter:
 
 
 @functools.lru_cache(maxsize=None)
-def interpreters():
-    """Those of scripts/pythons; PYPROF_PYTHONS="3.12 3.15d" restricts them."""
+def interpreters_of_all():
+    """Those of scripts/pythons."""
     # Its status says whether any is missing: that is for scripts/test to judge.
     listing = subprocess.run([ROOT / "scripts" / "pythons", "--tsv"], stdout=subprocess.PIPE, text=True).stdout
-    wanted = os.environ.get("PYPROF_PYTHONS", "").split()
     found = []
     for line in listing.splitlines():
         name, text, kind, root, command = line.split("\t")
-        if not wanted or name in wanted:
-            found.append(Interpreter(name, text, kind, root, tuple(command.split())))
+        found.append(Interpreter(name, text, kind, root, tuple(command.split())))
     return tuple(found)
+
+
+def interpreters():
+    """Those to be tested: PYPROF_PYTHONS="3.12 3.15d" restricts them."""
+    wanted = os.environ.get("PYPROF_PYTHONS", "").split()
+    return tuple(python for python in interpreters_of_all() if not wanted or python.name in wanted)
 
 
 @functools.lru_cache(maxsize=None)

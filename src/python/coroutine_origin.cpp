@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// compute_cr_origin (Objects/genobject.c): a tuple of tuples (file name, line, function name), the innermost first.
+#include "python/coroutine_origin.h"
+
+#include "python/objects.h"
+
+#include <string_view>
+
+namespace pyprof {
+
+namespace {
+
+constexpr std::size_t kMostFrames = 256;
+constexpr std::size_t kMostCharacters = 1024;
+constexpr std::size_t kWords = 3;
+constexpr std::uint64_t kMostLines = 1U << 30;
+
+bool can_be_object(Address address) {
+    return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
+}
+
+bool is_tuple(Memory& memory, const Layout& layout, Address object) {
+    if (!can_be_object(object)) return false;
+    const auto type = read_type(memory, layout, object);
+    return type && can_be_object(*type) && type_name(memory, layout, *type) == "tuple";
+}
+
+}  // namespace
+
+std::vector<OriginFrame> read_coroutine_origin(Memory& memory, const Layout& layout, Offset offset, Address coroutine) {
+    std::vector<OriginFrame> origin;
+    if (!has(offset) || !can_be_object(coroutine)) return origin;
+    const auto noted = read_pointer(memory, coroutine + static_cast<std::uint64_t>(offset));
+    if (!noted || !is_tuple(memory, layout, *noted)) return origin;
+    const auto frames = read_tuple(memory, layout, *noted, kMostFrames);
+    if (!frames) return origin;
+    for (const Address frame : *frames) {
+        const auto words = is_tuple(memory, layout, frame) ? read_tuple(memory, layout, frame, kWords) : std::nullopt;
+        if (!words || words->size() != kWords) return {};
+        for (const Address word : *words) {
+            if (!can_be_object(word)) return {};
+        }
+        auto file = read_unicode(memory, layout, (*words)[0], kMostCharacters);
+        const auto line = read_long(memory, layout, (*words)[1]);
+        auto function = read_unicode(memory, layout, (*words)[2], kMostCharacters);
+        if (!file || !line || !function || *line > kMostLines) return {};
+        origin.push_back({std::move(*file), std::move(*function), static_cast<std::int32_t>(*line)});
+    }
+    return origin;
+}
+
+}  // namespace pyprof

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Edges between tasks in a dump: every scenario of tests/programs/async, groups of anyio, and who made a task."""
+import json
+import re
+
+import pytest
+
+import harness
+import packages
+from harness import Program, dump, plain, pyprof
+from test_async import LONE, MAY_LACK, OWN_FILES, expected_of, start
+
+
+# --- what a dump says, written as expect.py writes it -------------------------------------------
+
+
+def own_frames(task):
+    return [plain(frame["name"]) for frame in reversed(task["frames"]) if frame["file"].rsplit("/", 1)[-1] in OWN_FILES]
+
+
+def title(task):
+    return "[%s]" % plain(task["name"] if task["named"] else task["coroutine"])
+
+
+def paths_above(task, tasks, seen):
+    """Every way from a root to the task: lists of (task, edge below it); [None] stands for a circle."""
+    awaiters = task["awaited_by"]
+    if not awaiters:
+        return [[]]
+    paths = []
+    for edge in awaiters:
+        above = tasks[edge["task"]]
+        if above["id"] in seen:
+            paths.append([None])
+            continue
+        paths += [path + [(above, edge)] for path in paths_above(above, tasks, seen | {above["id"]})]
+    return paths
+
+
+def leaves_of(document):
+    tasks = {task["id"]: task for task in document["tasks"]}
+    waiting = {edge["task"] for task in tasks.values() for edge in task["awaited_by"] if edge["waits"]}
+    texts = []
+    for task in tasks.values():
+        for path in paths_above(task, tasks, {task["id"]}):
+            is_circle = bool(path) and path[0] is None
+            if task["id"] in waiting and not is_circle:
+                continue
+            words = ["= [await cycle]"] if is_circle else []
+            for above, edge in path[is_circle:]:
+                words += [title(above)] + own_frames(above)[: None if edge["waits"] else 1]
+                words.append("" if edge["waits"] else "+")
+            words += [title(task)] + own_frames(task)
+            text = re.sub(r" +", " ", " ".join(words)).replace("+ [", "+[").strip()
+            texts.append(re.sub(r"^(\[main\] main )?\[(\w+)\] (?=\2\b)", "", text))
+    return texts
+
+
+def test_every_wait_in_a_dump(python):
+    with start(python, "waiting.py") as program:
+        told = program.report()
+        document = dump(program.ready().pid)
+        assert document["torn_tasks"] == 0
+        texts = leaves_of(document)
+        expected = expected_of(told)
+        assert set(texts) - expected <= LONE
+        assert expected - set(texts) <= MAY_LACK
+        assert texts.count("s2 [s2_c] s2_c s2_d") == 3
+        assert texts.count("s22 [s22_consumer] s22_consumer") == 20
+        by_name = {task["coroutine"].rsplit(".", 1)[-1]: task for task in document["tasks"]}
+        sources = {name: {edge["source"] for edge in by_name[name]["awaited_by"]} for name in by_name}
+        assert sources["s1_b"] == {"await"} and sources["s2_c"] == {"gather"} and sources["s7_child"] == {"wait"}
+        assert sources["s8_inner"] == {"shield"} and sources["s9_child"] == {"as_completed"}
+        if python.version >= (3, 11):
+            assert sources["s4_child"] == sources["s5_child"] == {"task_group"}
+
+
+# --- other libraries ----------------------------------------------------------------------------
+
+
+def those_with_packages(*names):
+    """A few interpreters: what a library does differs little between them."""
+    found = [python for python in harness.interpreters() if python.name in names]
+    return [pytest.param(python, id=python.name) for python in found]
+
+
+@pytest.mark.parametrize("interpreter", those_with_packages("3.12", "3.14"))
+def test_groups_of_anyio(interpreter):
+    with Program(interpreter, "async/anyio_groups.py", variables={"PYTHONPATH": packages.directory_with(interpreter, "anyio==4.16.0")}) as program:
+        expected = expected_of(program.report())
+        document = dump(program.ready().pid)
+        assert set(leaves_of(document)) == expected
+
+
+# --- who made a task ----------------------------------------------------------------------------
+
+
+def test_who_made_a_task_if_noted(python):
+    with Program(python, "async/created.py", "debug") as program:
+        assert program.line() == "begun"
+        assert program.line() == "set 10"
+        told = json.loads(program.line())
+        (left,) = [task for task in dump(program.pid)["tasks"] if plain(task["coroutine"]) == "left"]
+        assert [(frame["file"], frame["line"], frame["name"]) for frame in left["creation"]] == [tuple(one) for one in told]
+        assert "    made by\n        helper (" in pyprof("dump", "--pid", program.pid).out.decode()
