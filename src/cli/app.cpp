@@ -30,6 +30,10 @@ int usage_error(const std::string& message, const std::string& hint) {
     return static_cast<int>(ExitCode::kUsage);
 }
 
+// Frames that --track-creation notes: a coroutine costs up to 0.4 us more with four.
+constexpr int kCreationDepth = 8;
+constexpr int kMostCreationDepth = 100;
+
 std::string format_help() {
     std::string text = "Format:";
     for (const Format& format : formats()) text += fmt::format(" {}", format.name);
@@ -52,6 +56,7 @@ struct Options {
     long doctor_pid = 0;
     std::string async = "running";
     std::string async_weight = "task";
+    std::string track_creation;
     bool no_inferred = false;
     bool idle = false;
     bool gil = false;
@@ -77,6 +82,7 @@ CLI::App* add_record(CLI::App& app, Options& options) {
     record->add_option("--async-weight", options.async_weight, "What a waiting task counts: task (its own time) or share (a part of its loop's)")->group("Asyncio")->capture_default_str();
     record->add_flag("--no-inferred", options.no_inferred, "No task under another by likelihood alone")->group("Asyncio");
     record->add_flag("--full-loop-frames", options.record.async.full_loop_frames, "Keep the event loop's own frames above tasks")->group("Asyncio");
+    record->add_option("--track-creation", options.track_creation, "Have the interpreter note where coroutines are made, so many frames: writes 4 bytes to the process, and puts them back")->group("Asyncio")->expected(0, 1)->default_str("8");
     record->add_option("-o,--output", options.record.output, "File to write, - for stdout (default: pyprof-NAME-PID-TIME.svg)")->group("Output");
     record->add_option("-f,--format", options.record.format, format_help())->group("Output");
     record->add_option("--stats", options.record.stats, "Write the run's own figures as JSON")->group("Output");
@@ -134,6 +140,16 @@ Result<void> set_async(Options& options, const CLI::App& record) {
     async.with_inferred = !options.no_inferred;
     if (record.count("--async-weight") > 0 && async.mode != AsyncMode::kAll) {
         return fail(ExitCode::kUsage, "--async-weight without waiting tasks", "add --async=all");
+    }
+    if (record.count("--track-creation") > 0) {
+        if (async.mode == AsyncMode::kOff) return fail(ExitCode::kUsage, "--track-creation without tasks", "add --async=running or --async=all");
+        async.with_origins = true;
+        const std::string& depth = options.track_creation;
+        const bool is_number = !depth.empty() && depth.size() <= 3 && depth.find_first_not_of("0123456789") == std::string::npos;
+        options.record.track_creation = is_number ? std::stoi(depth) : depth.empty() ? kCreationDepth : 0;
+        if (options.record.track_creation < 1 || options.record.track_creation > kMostCreationDepth) {
+            return fail(ExitCode::kUsage, fmt::format("--track-creation={} is no depth", depth), "give a number of frames from 1 to 100");
+        }
     }
     return {};
 }

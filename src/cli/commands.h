@@ -30,6 +30,7 @@ struct RecordSettings {
     bool full_filenames = false;
     bool inverted = false;
     AsyncOptions async{AsyncMode::kRunning};
+    int track_creation = 0;  // frames to note of each coroutine's creation; 0: nothing is written to the target
     bool nonblocking = false;
     bool native = false;
     bool native_all = false;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cli/attach.h"
 #include "cli/commands.h"
+#include "cli/creation_tracking.h"
 #include "cli/messages.h"
 #include "cli/run_report.h"
 #include "cli/signals.h"
@@ -36,6 +37,7 @@ constexpr std::chrono::milliseconds kLookForEnd{50};
 constexpr nanoseconds kShowEvery = std::chrono::milliseconds(250);
 constexpr int kTracerLooks = 20;
 constexpr std::chrono::milliseconds kTracerPause{5};
+constexpr nanoseconds kTrackEvery = std::chrono::milliseconds(250);
 // A program that lived shorter than this is reported as such.
 constexpr nanoseconds kShortLife = std::chrono::milliseconds(50);
 
@@ -59,6 +61,8 @@ private:
     void say(const std::string& line) const;
     bool handle_signals();
     void suspend();
+    void track_creation(nanoseconds now);
+    void end_tracking();
     Result<int> finish_launched(bool had_python);
     Subject::Waiting waiting();
 
@@ -70,6 +74,8 @@ private:
     std::optional<Subject> subject_;
     std::optional<Attached> attached_;
     std::optional<Recorder> recorder_;  // of what is attached
+    std::unique_ptr<CreationTracking> tracking_;  // of what is attached, where asked for
+    nanoseconds next_tracking_look_{0};
     std::optional<ResolvedProfile> finished_;  // of the programs that the process executed before
     nanoseconds first_began_{0};
     nanoseconds began_{0};
@@ -144,6 +150,7 @@ bool RecordCommand::handle_signals() {
             output_.reset();
             stats_.reset();
             recorder_.reset();  // a stopped thread runs again before we go
+            end_tracking();
             std::_Exit(128 + SIGINT);
         }
         // A Ctrl-C reaches the program by itself, from the terminal; the others are meant for both.
@@ -176,6 +183,23 @@ void RecordCommand::describe(Profile& profile) const {
     profile.facts.which_threads = name_of(settings_.which);
 }
 
+// Loops that begin later are found later.
+void RecordCommand::track_creation(nanoseconds now) {
+    if (tracking_ == nullptr) return;
+    tracking_->settle();
+    if (now < next_tracking_look_) return;
+    next_tracking_look_ = now + kTrackEvery;
+    tracking_->look();
+    for (const std::string& message : tracking_->take_messages()) say("pyprof: " + message);
+}
+
+void RecordCommand::end_tracking() {
+    if (tracking_ == nullptr) return;
+    tracking_->finish();
+    for (const std::string& message : tracking_->take_messages()) say("pyprof: " + message);
+    tracking_.reset();
+}
+
 void RecordCommand::sample(nanoseconds end) {
     RecordingOptions options;
     options.sampler.rate_hz = settings_.rate_hz;
@@ -190,6 +214,14 @@ void RecordCommand::sample(nanoseconds end) {
     if (auto facts = attached_->target->read_facts()) facts_ = std::move(*facts);
     recorder_.emplace(*attached_->target, attached_->process, options);
     describe(recorder_->profile());
+    if (settings_.track_creation > 0) {
+        // Before the recorder has a thread of its own.
+        auto tracking = CreationTracking::start(subject_->pid(), settings_.track_creation, !settings_.nonblocking);
+        if (!tracking) print_error(tracking.error());
+        if (tracking) tracking_ = std::move(*tracking);
+        next_tracking_look_ = nanoseconds{0};
+        track_creation(monotonic_now());
+    }
     recorder_->start();
 
     Progress progress(!settings_.quiet);
@@ -201,11 +233,13 @@ void RecordCommand::sample(nanoseconds end) {
         recorder_->drain();
         const auto now = monotonic_now();
         children_.look(subject_->pid(), now);
+        track_creation(now);
         if (now - shown < kShowEvery) continue;
         shown = now;
         progress.show(recorder_->profile().figures);
     }
     recorder_->join();
+    end_tracking();
     recorder_->drain();
 }
 

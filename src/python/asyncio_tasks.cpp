@@ -299,6 +299,9 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     interpreter.coroutines.read_chain(*pages_, task.coroutine, chain_);
     if (!set_state(task, chain_)) return false;
     interpreter.awaiters.find(*pages_, address, kind, found.awaiters);
+    const bool has_origin = has(asyncio_.coroutine_origin) && !interpreter.awaiters.is_loops_own() &&
+                            interpreter.kinds.kind_of(*pages_, task.coroutine) == ObjectKind::kCoroutine;
+    if (has_origin) task.origin = read_pointer(*pages_, task.coroutine + at(asyncio_.coroutine_origin)).value_or(kNullAddress);
 
     task.name = names_.read_name(*pages_, found.name, found.name_is_int);
     const auto qualname = read_pointer(*pages_, task.coroutine + at(layout_->generator.qualname));

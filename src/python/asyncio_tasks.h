@@ -44,6 +44,7 @@ struct AsyncTask {
     std::uint32_t moment = 0;  // tasks of one moment of a look were all so at once; edges are within a moment
     bool is_python = false;    // asyncio.tasks._PyTask
     bool is_current = false;   // the thread says that this one runs (3.14 on)
+    Address origin{};          // its coroutine's note of where it was made; null: none, or its loop runs for it
     Address waits_for{};       // its fut_waiter; null where there is none
     ObjectKind waits_for_kind = ObjectKind::kNone;
     StringId waits_for_type = kNoString;  // "Future", "_GatheringFuture", ...

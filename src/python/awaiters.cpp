@@ -30,6 +30,7 @@ Address AwaiterFinder::pointer(Memory& memory, Address object, Offset offset) co
 }
 
 void AwaiterFinder::find(Memory& memory, Address future, ObjectKind kind, std::vector<FoundAwaiter>& found) {
+    is_loops_own_ = false;
     open_.clear();
     visited_.assign(1, future);
     left_ = kMostCallbacks;
@@ -138,6 +139,7 @@ AwaiterFinder::Role AwaiterFinder::role_of(Memory& memory, Address function) {
         {"_call_set_state", "asyncio/futures.py", Role::kChain},
         {"_on_task_done", "asyncio/taskgroups.py", Role::kTaskGroup},
         {"_handle_completion", "asyncio/tasks.py", Role::kAsCompleted},
+        {"_run_until_complete_cb", "asyncio/base_events.py", Role::kRunUntilComplete},
         {"task_done", "anyio/_backends/_asyncio.py", Role::kAnyio},
     };
     const auto name = read_unicode(memory, *layout_, pointer(memory, code, layout_->code.name), kMostNameCharacters);
@@ -192,6 +194,7 @@ void AwaiterFinder::take_method(Memory& memory, Address method, const Open& from
 void AwaiterFinder::take_function(Memory& memory, Address function, const Open& from,
                                   std::vector<FoundAwaiter>& found) {
     const Address closure = pointer(memory, function, asyncio_->function_closure);
+    if (closure == kNullAddress && from.is_first) is_loops_own_ = role_of(memory, function) == Role::kRunUntilComplete;
     if (closure == kNullAddress || kinds_->kind_of(memory, closure) != ObjectKind::kTuple) return;
     const auto cells = read_tuple(memory, *layout_, closure, kMostCells);
     if (!cells) return;

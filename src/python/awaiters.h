@@ -37,6 +37,8 @@ public:
 
     // What was remembered of groups is of an earlier look.
     void begin_look() { groups_.clear(); }
+    // Whether the future that was looked at last is what a loop runs until it is done: no task has made it.
+    [[nodiscard]] bool is_loops_own() const { return is_loops_own_; }
     // Appends the awaiters of a task or future of this kind, each once for each way to it.
     void find(Memory& memory, Address future, ObjectKind kind, std::vector<FoundAwaiter>& found);
     // As ObjectKinds::forget_python_classes().
@@ -54,6 +56,7 @@ private:
         kChain,
         kTaskGroup,
         kAsCompleted,   // _AsCompletedIterator, 3.13 on
+        kRunUntilComplete,
         kAnyio,         // TaskGroup._spawn.<locals>.task_done
     };
     struct Open {  // a future whose awaiters are still to be found
@@ -87,6 +90,7 @@ private:
     ObjectKinds* kinds_;
     std::vector<Open> open_;
     std::vector<Address> visited_;
+    bool is_loops_own_ = false;
     std::size_t left_ = 0;  // callbacks that may still be looked at
     tsl::robin_map<std::uint64_t, Role> roles_;      // by code object
     tsl::robin_map<std::uint64_t, bool> wakeups_;    // by PyMethodDef

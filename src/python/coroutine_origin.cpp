@@ -5,6 +5,8 @@
 
 #include "python/objects.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 namespace pyprof {
@@ -29,11 +31,15 @@ bool is_tuple(Memory& memory, const Layout& layout, Address object) {
 }  // namespace
 
 std::vector<OriginFrame> read_coroutine_origin(Memory& memory, const Layout& layout, Offset offset, Address coroutine) {
+    if (!has(offset) || !can_be_object(coroutine)) return {};
+    const auto note = read_pointer(memory, coroutine + static_cast<std::uint64_t>(offset));
+    return note ? read_origin_note(memory, layout, *note) : std::vector<OriginFrame>();
+}
+
+std::vector<OriginFrame> read_origin_note(Memory& memory, const Layout& layout, Address note) {
     std::vector<OriginFrame> origin;
-    if (!has(offset) || !can_be_object(coroutine)) return origin;
-    const auto noted = read_pointer(memory, coroutine + static_cast<std::uint64_t>(offset));
-    if (!noted || !is_tuple(memory, layout, *noted)) return origin;
-    const auto frames = read_tuple(memory, layout, *noted, kMostFrames);
+    if (!is_tuple(memory, layout, note)) return origin;
+    const auto frames = read_tuple(memory, layout, note, kMostFrames);
     if (!frames) return origin;
     for (const Address frame : *frames) {
         const auto words = is_tuple(memory, layout, frame) ? read_tuple(memory, layout, frame, kWords) : std::nullopt;
@@ -48,6 +54,16 @@ std::vector<OriginFrame> read_coroutine_origin(Memory& memory, const Layout& lay
         origin.push_back({std::move(*file), std::move(*function), static_cast<std::int32_t>(*line)});
     }
     return origin;
+}
+
+void strip_loop_frames(std::vector<OriginFrame>& origin) {
+    static constexpr std::string_view kOfLoop[] = {"_run", "_run_once", "run_forever", "run_until_complete", "run"};
+    const auto is_of_loop = [](const OriginFrame& frame) {
+        const bool is_library = frame.file.find("/asyncio/") != std::string::npos || frame.file.find("/uvloop/") != std::string::npos;
+        return is_library && std::find(std::begin(kOfLoop), std::end(kOfLoop), frame.function) != std::end(kOfLoop);
+    };
+    // From the innermost call of a handle outwards all is the loop: what runs it is in the stack's root already.
+    origin.erase(std::find_if(origin.begin(), origin.end(), is_of_loop), origin.end());
 }
 
 }  // namespace pyprof

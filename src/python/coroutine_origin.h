@@ -23,5 +23,10 @@ struct OriginFrame {
 // cr_origin. Of an object that is no coroutine what stands there is no such note, and nothing comes of it.
 [[nodiscard]] std::vector<OriginFrame> read_coroutine_origin(Memory& memory, const Layout& layout, Offset offset,
                                                              Address coroutine);
+// The same of the note itself.
+[[nodiscard]] std::vector<OriginFrame> read_origin_note(Memory& memory, const Layout& layout, Address note);
+
+// Leaves out what called the coroutine's maker only because a loop runs it: the loop's own frames.
+void strip_loop_frames(std::vector<OriginFrame>& origin);
 
 }  // namespace pyprof

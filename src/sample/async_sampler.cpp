@@ -222,7 +222,10 @@ std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place s
         if (view == nullptr) return std::nullopt;
         const bool is_top = i + 1 == path_.tasks.size();
         const bool has_sure_awaiter = !is_top && !is_inferred(path_.sources[i]);
-        if (view->has_parent && !has_sure_awaiter && options_.with_inferred && !path_.ends_in_cycle &&
+        if (options_.with_origins && !has_sure_awaiter && !path_.ends_in_cycle && has_origin(reading, path_.tasks[i], *view)) {
+            // Nobody awaits it, but the interpreter knows who made it.
+            found = {add_origin(stem, *view), false};
+        } else if (view->has_parent && !has_sure_awaiter && options_.with_inferred && !path_.ends_in_cycle &&
             (is_top || path_.sources[i] > EdgeSource::kRemembered)) {
             // What waited for it, or started it, is no more: it stays where it was.
             found = {trie_.marker(view->parent, "[spawned, inferred]"), true};

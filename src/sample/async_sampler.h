@@ -38,6 +38,7 @@ struct AsyncOptions {
     AsyncWeight weight = AsyncWeight::kTask;
     bool full_loop_frames = false;
     bool with_inferred = true;
+    bool with_origins = false;  // where tasks were made, if the interpreter notes it
     std::uint32_t most_leaves = 200;  // of a loop and tick; more are drawn from, and weigh as much as all
 };
 
@@ -88,6 +89,9 @@ private:
         StringId label = kNoString;
         AsyncStacks::Place parent;  // where its boundary stood last below another task
         bool has_parent = false;
+        Address origin_note{};          // the note that was read into `origin`
+        std::vector<FrameId> origin;    // what made it, outermost first
+        std::uint32_t origin_read = 0;  // reading
         std::uint32_t seen = 0;     // reading
         TaskIndex index = 0;        // in that reading
     };
@@ -137,6 +141,8 @@ private:
     View* view_of(const Reading& reading, TaskIndex task);
     [[nodiscard]] bool frames_still_stand(const StackBuilder::Chain& chain);
     AsyncStacks::Place add_boundary(AsyncStacks::Place place, StringId label);
+    [[nodiscard]] bool has_origin(const Reading& reading, TaskIndex task, View& view);  // async_creation.cpp
+    AsyncStacks::Place add_origin(AsyncStacks::Place place, const View& view);
     [[nodiscard]] const TaskEdge* edge_between(const TaskGraph& graph, TaskIndex task, TaskIndex awaiter) const;
     struct Path {
         AsyncStacks::Place place;

@@ -26,6 +26,11 @@ AsyncStacks::Place AsyncStacks::marker(Place place, std::string_view text) {
     return {builder_.marker(place.stack, separate_, text), place.names};
 }
 
+AsyncStacks::Place AsyncStacks::add_plain(Place place, FrameId frame) {
+    if (builder_.is_full()) return place;
+    return {stacks_.intern_child(place.stack, frame, separate_), place.names};
+}
+
 AsyncStacks::Place AsyncStacks::add_frame(Place place, const StackBuilder::Step& step, PathId proof) {
     const CodeCache::Entry& entry = codes_.entry(step.code);
     if (entry.is_hidden) return place;

@@ -28,6 +28,8 @@ public:
 
     // "[text]" on top of `place`.
     Place marker(Place place, std::string_view text);
+    // A frame that is known by its names alone; it is taken for certain.
+    Place add_plain(Place place, FrameId frame);
     // The frames of a coroutine chain, as many of its steps as given. They are taken for certain.
     Place add_coroutines(Place place, const StackBuilder::Chain& chain, std::size_t steps);
     // Steps [begin, end) of a thread's chain; their proof stays that of their path on the thread.

@@ -22,6 +22,7 @@ class StackBuilder {
 public:
     StackBuilder(CodeCache& codes, StackTable& stacks, bool with_lines);
 
+    [[nodiscard]] bool with_lines() const { return with_lines_; }
     // Behind the end of every code: it has no line.
     static constexpr std::int32_t kNoInstruction = std::numeric_limits<std::int32_t>::max();
 

@@ -2,6 +2,7 @@
 """Edges between tasks in a dump: every scenario of tests/programs/async, groups of anyio, and who made a task."""
 import json
 import re
+import signal
 
 import pytest
 
@@ -78,13 +79,13 @@ def test_every_wait_in_a_dump(python):
 # --- other libraries ----------------------------------------------------------------------------
 
 
-def those_with_packages(*names):
-    """A few interpreters: what a library does differs little between them."""
+def those_of_names(*names):
+    """A few interpreters: what is tested differs little between the others."""
     found = [python for python in harness.interpreters() if python.name in names]
     return [pytest.param(python, id=python.name) for python in found]
 
 
-@pytest.mark.parametrize("interpreter", those_with_packages("3.12", "3.14"))
+@pytest.mark.parametrize("interpreter", those_of_names("3.12", "3.14"))
 def test_groups_of_anyio(interpreter):
     with Program(interpreter, "async/anyio_groups.py", variables={"PYTHONPATH": packages.directory_with(interpreter, "anyio==4.16.0")}) as program:
         expected = expected_of(program.report())
@@ -103,3 +104,53 @@ def test_who_made_a_task_if_noted(python):
         (left,) = [task for task in dump(program.pid)["tasks"] if plain(task["coroutine"]) == "left"]
         assert [(frame["file"], frame["line"], frame["name"]) for frame in left["creation"]] == [tuple(one) for one in told]
         assert "    made by\n        helper (" in pyprof("dump", "--pid", program.pid).out.decode()
+
+
+@pytest.mark.parametrize("interpreter", those_of_names("3.8", "3.11", "3.13", "3.13t", "3.14", "3.15"))
+def test_creation_is_tracked_and_put_back(interpreter, tmp_path):
+    with Program(interpreter, "async/created.py") as program:
+        assert program.line() == "begun"
+        recorder = harness.start_recording(tmp_path, "--pid", program.pid, "--async=all", "--track-creation")
+        try:
+            assert program.line() == "set 8"
+            told = json.loads(program.line())
+            document = dump(program.pid)
+            (left,) = [task for task in document["tasks"] if plain(task["coroutine"]) == "left"]
+            assert [(frame["file"], frame["line"], frame["name"]) for frame in left["creation"]] == [tuple(one) for one in told]
+
+            def is_shown():
+                return any(re.search(r"request_handler .*;helper .*;\[created\];\[task left\];left ", line)
+                           for line in (tmp_path / "out.txt").read_text().splitlines())
+
+            harness.wait_for_samples(recorder, tmp_path, is_shown)
+        finally:
+            recorder.send_signal(signal.SIGINT)
+            _, messages = recorder.communicate()
+        assert "wrote coroutine_origin_tracking_depth = 8 in thread %d" % program.pid in messages
+        assert "put back coroutine_origin_tracking_depth = 0 in thread %d" % program.pid in messages
+        assert program.line() == "back"
+
+
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGHUP", "SIGKILL"])
+def test_creation_tracking_ends_with_pyprof(any_python, tmp_path, end):
+    with Program(any_python, "async/created.py") as program:
+        assert program.line() == "begun"
+        recorder = harness.start_recording(tmp_path, "--pid", program.pid, "--async=running", "--track-creation=3")
+        assert program.line() == "set 3"
+        assert len(json.loads(program.line())) == 3
+        recorder.send_signal(getattr(signal, end))
+        recorder.communicate()
+        assert program.line() == "back"
+
+
+def test_creation_tracking_leaves_debug_mode_alone(any_python, tmp_path):
+    with Program(any_python, "async/created.py", "debug") as program:
+        assert program.line() == "begun"
+        assert program.line() == "set 10"
+        program.line()
+        result = pyprof("record", "--pid", program.pid, "-d", "0.5", "-o", tmp_path / "out.svg", "--async=all", "--track-creation")
+        assert result.code == 0
+        assert "is not 0" in result.err and "put back" not in result.err
+        assert dump(program.pid)["tasks"]
+    result = pyprof("record", "--pid", program.pid, "-d", "0.5", "-o", tmp_path / "out.svg", "--async=off", "--track-creation")
+    assert result.code == harness.EXIT_USAGE
