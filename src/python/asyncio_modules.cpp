@@ -78,6 +78,13 @@ std::optional<AsyncioModules> find_asyncio_modules(Memory& memory, const Layout&
     return modules;
 }
 
+bool has_greenlets(Memory& memory, const Layout& layout, Address interpreter) {
+    if (!has(layout.interpreter.imports_modules)) return false;
+    const Address loaded =
+        read_pointer(memory, interpreter + at(layout.interpreter.imports_modules)).value_or(kNullAddress);
+    return find(memory, layout, loaded, "greenlet._greenlet") != kNullAddress;
+}
+
 std::vector<std::byte> read_asyncio_debug(Target& target) {
     const auto mappings = target.read_mappings();
     if (!mappings) return {};

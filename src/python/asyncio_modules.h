@@ -30,6 +30,9 @@ struct AsyncioModules {
 [[nodiscard]] std::optional<AsyncioModules> find_asyncio_modules(Memory& memory, const Layout& layout,
                                                                  Address interpreter);
 
+// Whether the module greenlet is loaded.
+[[nodiscard]] bool has_greenlets(Memory& memory, const Layout& layout, Address interpreter);
+
 // The bytes of the target's section .AsyncioDebug, in `_asyncio` or where that is linked in; empty where there
 // is none. Opens files.
 [[nodiscard]] std::vector<std::byte> read_asyncio_debug(Target& target);

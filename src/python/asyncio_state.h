@@ -10,14 +10,15 @@ namespace pyprof {
 constexpr std::size_t kMostAsyncTasks = 200'000;
 
 struct AsyncioReader::Interpreter {
-    Interpreter(const Layout& layout, const AsyncioLayout& asyncio)
-        : kinds(layout), coroutines(layout, asyncio.coroutine, kinds), awaiters(layout, asyncio, kinds) {}
+    Interpreter(const Layout& layout, const AsyncioLayout& asyncio, Memory& memory)
+        : kinds(layout), coroutines(layout, asyncio.coroutine, kinds), awaiters(layout, asyncio, kinds), greenlets(layout, kinds, memory) {}
 
     Address address{};
     AsyncioModules modules;
     ObjectKinds kinds;
     CoroutineReader coroutines;
     AwaiterFinder awaiters;
+    GreenletReader greenlets;
     std::vector<Address> listed;  // tasks of this look, each once
     // Up to 3.11 a loop's holder names the process: a forked child inherits one that is not its own. 0: not known.
     pid_t own_pid = 0;

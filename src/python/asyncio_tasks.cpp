@@ -56,6 +56,10 @@ bool AsyncioReader::find(std::span<const InterpreterState> interpreters) {
                                           [&](const auto& known) { return known->address == state.address; });
         if (!is_known && problem_.empty()) add_interpreter(state.address);
     }
+    for (const auto& known : interpreters_) {
+        const bool has_any = has_greenlets(target_->memory(), *layout_, known->address);
+        known->coroutines.set_greenlets(has_any ? &known->greenlets : nullptr);
+    }
     return is_found();
 }
 
@@ -79,7 +83,7 @@ void AsyncioReader::add_interpreter(Address interpreter) {
         problem_ = *mismatch;
         return;
     }
-    auto added = std::make_unique<Interpreter>(*layout_, asyncio_);
+    auto added = std::make_unique<Interpreter>(*layout_, asyncio_, target_->memory());
     added->address = interpreter;
     added->kinds.set_asyncio_types(modules->types);
     added->modules = std::move(*modules);

@@ -3,6 +3,7 @@
 // compute_cr_origin (Objects/genobject.c): a tuple of tuples (file name, line, function name), the innermost first.
 #include "python/coroutine_origin.h"
 
+#include "python/object_kinds.h"
 #include "python/objects.h"
 
 #include <algorithm>
@@ -17,10 +18,6 @@ constexpr std::size_t kMostFrames = 256;
 constexpr std::size_t kMostCharacters = 1024;
 constexpr std::size_t kWords = 3;
 constexpr std::uint64_t kMostLines = 1U << 30;
-
-bool can_be_object(Address address) {
-    return raw(address) >= 4096 && raw(address) < (1ULL << 48) && (raw(address) & 7) == 0;
-}
 
 bool is_tuple(Memory& memory, const Layout& layout, Address object) {
     if (!can_be_object(object)) return false;

@@ -183,6 +183,10 @@ void CoroutineReader::read_chain(Memory& memory, Address coroutine, CoroutineCha
         const auto awaited = read_pointer(memory, node.awaited_slot);
         if (!awaited) break;
         chain.awaited = Address{raw(*awaited) & layout_->pointer_mask};
+        if (greenlets_ == nullptr) continue;
+        greenlets_->find_between(memory, node.frame, chain.awaited, between_);
+        chain.frames.insert(chain.frames.end(), between_.begin(), between_.end());
+        chain.objects.insert(chain.objects.end(), between_.size(), kNullAddress);
     }
     chain.end = End::kTorn;
 }

@@ -7,6 +7,7 @@
 
 #include "python/asyncio_layouts.h"
 #include "python/frames.h"
+#include "python/greenlets.h"
 #include "python/object_kinds.h"
 
 #include <pyprof/memory.h>
@@ -36,7 +37,7 @@ struct CoroutineChain {
         kEndless,    // longer than any real one, or a circle
     };
     std::vector<RawFrame> frames;  // the coroutine's own frame first
-    std::vector<Address> objects;  // the coroutine or generator of each frame
+    std::vector<Address> objects;  // the coroutine or generator of each frame; null for a greenlet's
     End end = End::kTorn;
     Address awaited{};             // what the last one awaits; null where nothing is known
     ObjectKind awaited_kind = ObjectKind::kUnreadable;
@@ -50,6 +51,9 @@ public:
 
     // Never fails: the reason to end is in chain.end.
     void read_chain(Memory& memory, Address coroutine, CoroutineChain& chain);
+
+    // Greenlets between a coroutine and what it awaits; null: there are none in this process.
+    void set_greenlets(GreenletReader* greenlets) { greenlets_ = greenlets; }
 
     [[nodiscard]] const FrameShape& shape() const { return shape_; }
     // Where the frame of a coroutine stands that holds its frame itself (3.11 on), else null.
@@ -71,6 +75,8 @@ private:
     CoroutineLayout coroutine_;
     ObjectKinds* kinds_;
     FrameShape shape_;
+    GreenletReader* greenlets_ = nullptr;
+    std::vector<RawFrame> between_;
     std::vector<std::byte> copy_;
 };
 

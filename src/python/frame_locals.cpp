@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::size_t kMostNameCharacters = 256;
 
-std::uint64_t at(Offset offset) { return static_cast<std::uint64_t>(offset); }
-
 std::size_t count_locals(Memory& memory, const Layout& layout, Address code) {
     if (has(layout.code.nlocalsplus)) {
         const auto count = read_value<std::int32_t>(memory, code + at(layout.code.nlocalsplus));

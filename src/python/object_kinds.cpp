@@ -46,6 +46,7 @@ constexpr Named kNamed[] = {
     {"weakref.ReferenceType", ObjectKind::kWeakref},
     {"str", ObjectKind::kStr},
     {"int", ObjectKind::kInt},
+    {"frame", ObjectKind::kFrame},
 };
 
 bool can_be_name(std::string_view name) {
@@ -74,6 +75,17 @@ ObjectKind ObjectKinds::kind_by_base(Memory& memory, Address type) const {
     return ObjectKind::kOther;
 }
 
+// The module greenlet is no part of the interpreter: its type is known by name, and is no class of a program.
+bool ObjectKinds::is_greenlet_type(Memory& memory, Address type) const {
+    for (int hop = 0; hop < kMostBases && can_be_object(type); ++hop) {
+        const auto flags = read_value<std::uint64_t>(memory, type + at(layout_->type.flags));
+        if (!flags) return false;
+        if ((*flags & kHeapType) == 0 && type_name(memory, *layout_, type) == "greenlet.greenlet") return true;
+        type = read_pointer(memory, type + at(layout_->type.base)).value_or(kNullAddress);
+    }
+    return false;
+}
+
 const ObjectKinds::Judged* ObjectKinds::judge(Memory& memory, Address type) {
     const auto known = judged_.find(raw(type));
     if (known != judged_.end()) return &known->second;
@@ -93,6 +105,7 @@ const ObjectKinds::Judged* ObjectKinds::judge(Memory& memory, Address type) {
         const bool has_module = named.name.find('.') != std::string_view::npos;
         if (has_module || !judged.is_python_class) judged.kind = named.kind;
     }
+    if (judged.kind == ObjectKind::kOther && is_greenlet_type(memory, type)) judged.kind = ObjectKind::kGreenlet;
     judged.name = full_name->substr(full_name->rfind('.') + 1);
     if (judged_.size() >= kMostTypes) judged_.clear();
     return &(judged_[raw(type)] = std::move(judged));

@@ -42,6 +42,8 @@ enum class ObjectKind : std::uint8_t {
     kWeakref,
     kStr,
     kInt,
+    kFrame,     // a frame object
+    kGreenlet,  // greenlet.greenlet and what is derived of it
 };
 constexpr bool is_future(ObjectKind kind) { return kind >= ObjectKind::kTask && kind <= ObjectKind::kPythonFuture; }
 constexpr bool is_task(ObjectKind kind) { return kind == ObjectKind::kTask || kind == ObjectKind::kPythonTask; }
@@ -80,6 +82,7 @@ private:
     };
     const Judged* judge(Memory& memory, Address type);
     [[nodiscard]] ObjectKind kind_by_base(Memory& memory, Address type) const;
+    [[nodiscard]] bool is_greenlet_type(Memory& memory, Address type) const;
 
     const Layout* layout_;
     AsyncioTypes types_;

@@ -5,6 +5,7 @@
 // addresses within the same memory, or wild ones.
 #include "python/asyncio_tasks.h"
 #include "python/coroutine_origin.h"
+#include "python/greenlets.h"
 #include "support/asyncio_builder.h"
 #include "support/fake_target.h"
 
@@ -65,6 +66,26 @@ void look(AsyncioReader& reader, const ThreadList& threads, bool is_stopped, Tas
     check_sweep(sweep);
 }
 
+// What is read beside the tasks, at any places: whatever stands there, it ends.
+void look_beside(Memory& memory, const Layout& layout, std::span<const Address> places) {
+    ObjectKinds kinds(layout);
+    GreenletReader greenlets(layout, kinds, memory);
+    std::vector<RawFrame> frames;
+    std::vector<Address> locals;
+    for (const Address object : places) {
+        (void)greenlets.read_frames(memory, object, frames);
+        check(frames.size() <= 1'024, "frames of a greenlet");
+        for (const Address code : places) {
+            RawFrame holder;
+            holder.address = object;
+            holder.code = code;
+            read_locals(memory, layout, holder, locals);
+            check(locals.size() <= kMostLocals, "locals of a frame");
+            greenlets.find_between(memory, holder, object, frames);
+        }
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -103,6 +124,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const auto origin = read_coroutine_origin(target.memory(), layout, asyncio.layout().coroutine_origin, object);
         check(origin.size() <= 256, "frames of an origin");
     }
+    const auto code = read_pointer(target.memory(), sweep.frames.empty() ? leaf : sweep.frames.front().address);
+    const Address places[] = {future, leaf, child, parent, code.value_or(kNullAddress),
+                              sweep.frames.empty() ? leaf : sweep.frames.front().code};
+    look_beside(target.memory(), layout, places);
     AsyncioReader fresh(target, layout, stacks);
     if (fresh.find(threads.interpreters)) look(fresh, threads, true, sweep);
     return 0;

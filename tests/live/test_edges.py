@@ -8,8 +8,8 @@ import pytest
 
 import harness
 import packages
-from harness import Program, dump, plain, pyprof
-from test_async import LONE, MAY_LACK, OWN_FILES, expected_of, start
+from harness import Program, dump, plain, pyprof, record
+from test_async import LONE, MAY_LACK, OWN_FILES, counts_of, expected_of, start
 
 
 # --- what a dump says, written as expect.py writes it -------------------------------------------
@@ -91,6 +91,34 @@ def test_groups_of_anyio(interpreter):
         expected = expected_of(program.report())
         document = dump(program.ready().pid)
         assert set(leaves_of(document)) == expected
+
+
+# --- greenlets within tasks ---------------------------------------------------------------------
+
+
+def greenlet_releases():
+    """The oldest and the newest release that an interpreter can have: members move from one to the next."""
+    cases = []
+    for python in those_of_names("3.8", "3.11", "3.12", "3.13", "3.14"):
+        version = python.values[0].version
+        oldest = "2.0.2" if version < (3, 12) else "3.0.3" if version < (3, 13) else "3.1.1"
+        for release in ("greenlet==" + oldest, "greenlet==3.1.1" if version < (3, 9) else "greenlet==3.2.4"):
+            if version >= (3, 14) and release.endswith(oldest):
+                continue
+            cases.append(pytest.param(python.values[0], release, id=python.id + "-" + release))
+    return cases
+
+
+@pytest.mark.parametrize("interpreter, release", greenlet_releases())
+def test_greenlets_that_wait_in_tasks(interpreter, release, tmp_path):
+    variables = {"PYTHONPATH": packages.directory_with(interpreter, release)}
+    with Program(interpreter, "async/greenlets.py", variables=variables) as program:
+        expected = expected_of(program.report())
+        document = dump(program.ready().pid)
+        assert set(leaves_of(document)) == expected
+        recording = record(program.pid, tmp_path, 0.5, 100, "--async=all")
+    counts, _ = counts_of(recording)
+    assert set(counts) == expected
 
 
 # --- who made a task ----------------------------------------------------------------------------
