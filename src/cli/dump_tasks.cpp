@@ -119,6 +119,7 @@ void append_tasks(const Dump& dump, bool full_filenames, std::string& out) {
         for (const DumpFrame& frame : task.frames) {
             fmt::format_to(to, "{}    {}\n", indent, label_of(frame, dump.process.working_directory, full_filenames));
         }
+        for (const std::uint64_t worker : task.workers) fmt::format_to(to, "{}    work goes on in thread {}\n", indent, worker);
         if (!task.creation.empty()) fmt::format_to(to, "{}    made by\n", indent);
         for (const DumpFrame& frame : task.creation) {
             fmt::format_to(to, "{}        {}\n", indent, label_of(frame, dump.process.working_directory, full_filenames));
@@ -178,6 +179,10 @@ void write_tasks(DumpWriter& writer, const Dump& dump) {
             writer.Bool(awaiter.is_wait);
             writer.EndObject();
         }
+        writer.EndArray();
+        writer.Key("workers");
+        writer.StartArray();
+        for (const std::uint64_t worker : task.workers) writer.Uint64(worker);
         writer.EndArray();
         write_frames(writer, task.frames);
         write_frames(writer, task.creation, "creation");

@@ -358,6 +358,28 @@ std::optional<TaskIndex> AsyncioReader::read_path(Address task, Address interpre
     return std::nullopt;
 }
 
+std::optional<TaskWork> AsyncioReader::find_work(const WorkerFrame& worker, Address interpreter, std::vector<RunningLoop>& loops) {
+    for (const auto& known : interpreters_) {
+        if (known->address != interpreter) continue;
+        pages_ = &part_;
+        std::vector<std::uint64_t>& pages = paths_pages_[raw(worker.thread)];
+        part_.begin_part(pages);
+        take_counters(watched_);
+        loops = watched_;
+        part_.start_log();
+        known->work.find(part_, worker, work_);
+        part_.stop_log();
+        if (!part_.is_log_of_look()) loops.clear();  // not all of it was copied between the counters
+        pages.clear();
+        part_.add_log_pages(pages);
+        sort_once(pages);
+        for (const FoundAwaiter& awaiter : work_.awaiters) {
+            if (awaiter.must_wait) return TaskWork{worker.thread, work_.item, work_.future, awaiter.task, awaiter.through};
+        }
+    }
+    return std::nullopt;
+}
+
 // What can be had of the whole at once; what is left over stays in left_.
 void AsyncioReader::look_at(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep) {
     std::vector<RunningLoop> loops;

@@ -10,6 +10,7 @@
 #include "python/asyncio_modules.h"
 #include "python/awaiters.h"
 #include "python/coroutines.h"
+#include "python/executor_work.h"
 #include "python/interpreters.h"
 #include "python/object_kinds.h"
 #include "python/task_graph.h"
@@ -68,6 +69,16 @@ struct RunningLoop {
     bool is_still = false;              // it called none while its tasks were copied
 };
 
+// What a thread of a pool does, and the task that waits for it.
+struct TaskWork {
+    Address thread{};
+    Address item{};    // that the thread's frame holds
+    Address future{};  // that it is to fill
+    Address task{};
+    Address through{};  // the future of asyncio by which the task will be woken
+    friend bool operator==(const TaskWork&, const TaskWork&) = default;
+};
+
 struct TaskSweep {
     std::vector<AsyncTask> tasks;
     std::vector<RawFrame> frames;
@@ -111,6 +122,10 @@ public:
     // One task and all above it; its index, or nothing where it did not hold still or is no task (any more). The
     // sweep's loops say what they had counted at that moment.
     std::optional<TaskIndex> read_path(Address task, Address interpreter, TaskSweep& sweep);
+    // What the thread's frame calls work for, as it stands there now; nothing where no task of this interpreter waits
+    // for it. To be believed as far as the task, read at a moment, waits for just that future. `loops` say what they had
+    // counted meanwhile.
+    std::optional<TaskWork> find_work(const WorkerFrame& worker, Address interpreter, std::vector<RunningLoop>& loops);
     // The task of which a loop says that it is in its step; a hint, as of no certain moment.
     [[nodiscard]] Address current_task(const RunningLoop& loop, Address interpreter);
 
@@ -187,6 +202,7 @@ private:
     std::vector<std::vector<FoundAwaiter>> awaiters_;
     std::vector<std::byte> task_bytes_;
     CoroutineChain chain_;
+    FoundWork work_;
 
     // Of one moment.
     std::vector<Node> nodes_;

@@ -29,12 +29,28 @@ Address AwaiterFinder::pointer(Memory& memory, Address object, Offset offset) co
     return read_pointer(memory, object + at(offset)).value_or(kNullAddress);
 }
 
-void AwaiterFinder::find(Memory& memory, Address future, ObjectKind kind, std::vector<FoundAwaiter>& found) {
+void AwaiterFinder::begin(Address future) {
     is_loops_own_ = false;
     open_.clear();
     visited_.assign(1, future);
     left_ = kMostCallbacks;
+}
+
+void AwaiterFinder::find(Memory& memory, Address future, ObjectKind kind, std::vector<FoundAwaiter>& found) {
+    begin(future);
     open_.push_back({future, kind, EdgeSource::kAwait, true});
+    follow(memory, found);
+}
+
+void AwaiterFinder::find_of_concurrent(Memory& memory, Address future, std::vector<FoundAwaiter>& found) {
+    begin(future);
+    const Open from{future, ObjectKind::kOther, EdgeSource::kAwait, true};
+    const Address callbacks = read_attribute(memory, *layout_, future, "_done_callbacks").value_or(kNullAddress);
+    for (const Address callback : items_of(memory, callbacks)) take_callback(memory, callback, from, found);
+    follow(memory, found);
+}
+
+void AwaiterFinder::follow(Memory& memory, std::vector<FoundAwaiter>& found) {
     while (!open_.empty()) {
         const Open next = open_.back();
         open_.pop_back();
@@ -63,16 +79,20 @@ void AwaiterFinder::take_callbacks(Memory& memory, const Open& from, std::vector
     take_list(memory, pointer(memory, from.future, asyncio_->future.callbacks), from, found);
 }
 
-// [(callback, context), ...]
-void AwaiterFinder::take_list(Memory& memory, Address list, const Open& from, std::vector<FoundAwaiter>& found) {
-    if (list == kNullAddress || kinds_->kind_of(memory, list) != ObjectKind::kList) return;
+std::vector<Address> AwaiterFinder::items_of(Memory& memory, Address list) const {
+    if (list == kNullAddress || kinds_->kind_of(memory, list) != ObjectKind::kList) return {};
     const auto header = layout_->object.header_size;
     const auto size = read_value<std::uint64_t>(memory, list + header);
     const auto items = read_pointer(memory, list + header + 8);
-    if (!size || !items || *size > left_ || !can_be_object(*items)) return;
-    std::vector<Address> pairs(static_cast<std::size_t>(*size));
-    if (!read_bytes(memory, *items, std::as_writable_bytes(std::span(pairs)))) return;
-    for (const Address pair : pairs) {
+    if (!size || !items || *size > left_ || !can_be_object(*items)) return {};
+    std::vector<Address> found(static_cast<std::size_t>(*size));
+    if (!read_bytes(memory, *items, std::as_writable_bytes(std::span(found)))) return {};
+    return found;
+}
+
+// [(callback, context), ...]
+void AwaiterFinder::take_list(Memory& memory, Address list, const Open& from, std::vector<FoundAwaiter>& found) {
+    for (const Address pair : items_of(memory, list)) {
         if (kinds_->kind_of(memory, pair) != ObjectKind::kTuple) continue;
         take_callback(memory, pointer(memory, pair, layout_->tuple.items), from, found);
     }

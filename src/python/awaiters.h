@@ -41,6 +41,8 @@ public:
     [[nodiscard]] bool is_loops_own() const { return is_loops_own_; }
     // Appends the awaiters of a task or future of this kind, each once for each way to it.
     void find(Memory& memory, Address future, ObjectKind kind, std::vector<FoundAwaiter>& found);
+    // The same of a future of concurrent.futures.
+    void find_of_concurrent(Memory& memory, Address future, std::vector<FoundAwaiter>& found);
     // As ObjectKinds::forget_python_classes().
     void forget_functions() { roles_.clear(); }
 
@@ -71,6 +73,9 @@ private:
     };
 
     [[nodiscard]] Address pointer(Memory& memory, Address object, Offset offset) const;
+    void begin(Address future);
+    void follow(Memory& memory, std::vector<FoundAwaiter>& found);
+    [[nodiscard]] std::vector<Address> items_of(Memory& memory, Address list) const;
     void open(Memory& memory, Address future, EdgeSource source);
     void open_queue(Memory& memory, Address queue, EdgeSource source);
     void take_callbacks(Memory& memory, const Open& from, std::vector<FoundAwaiter>& found);

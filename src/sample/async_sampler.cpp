@@ -35,6 +35,7 @@ AsyncSampler::AsyncSampler(Target& target, const Layout& layout, StackTable& sta
     : target_(target),
       memory_(target.memory()),
       layout_(layout),
+      shape_(layout),
       stacks_(stacks),
       codes_(codes),
       builder_(builder),
@@ -42,7 +43,8 @@ AsyncSampler::AsyncSampler(Target& target, const Layout& layout, StackTable& sta
       options_(options),
       reader_(target, layout, stacks),
       trie_(codes, stacks, builder),
-      run_once_names_{stacks.intern_string("_run_once"), stacks.intern_string("BaseEventLoop._run_once")} {}
+      run_once_names_{stacks.intern_string("_run_once"), stacks.intern_string("BaseEventLoop._run_once")},
+      worker_names_{stacks.intern_string("run"), stacks.intern_string("_WorkItem.run"), stacks.intern_string("WorkerThread.run")} {}
 
 void AsyncSampler::set_threads(const ThreadList& threads) {
     threads_ = threads;
@@ -83,6 +85,7 @@ void AsyncSampler::begin_tick(nanoseconds when, nanoseconds weight) {
     now_ = when;
     weight_ = weight;
     is_fresh_ = false;
+    workers_.clear();
     ++turn_;
     for (Loop& loop : loops_) {
         loop.shown.clear();

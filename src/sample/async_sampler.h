@@ -9,6 +9,7 @@
 #include "python/asyncio_tasks.h"
 #include "sample/async_stacks.h"
 #include "sample/epoch.h"
+#include "sample/thread_reader.h"
 
 #include <pyprof/target.h>
 
@@ -65,6 +66,14 @@ public:
         bool is_inferred = false;
     };
     std::optional<Spliced> splice(Address thread, StackBuilder::Chain& chain, std::uint64_t context_version);
+    // Threads of pools (async_workers.cpp). Whether this one does work that somebody gave to it; if so it is noted
+    // for the tick.
+    bool note_worker(Address thread, const StackBuilder::Chain& chain, ThreadReader& reader);
+    [[nodiscard]] bool is_worker(Address thread) const;
+    // The sample of such a thread below the task that gave it the work.
+    std::optional<Spliced> splice_worker(Address thread, const StackBuilder::Chain& chain);
+    // Whether the stack of an idle loop is wanted, below which the work of others is to stand.
+    [[nodiscard]] bool needs_stem(Address thread) const;
     // A sample of a loop's thread that has no chain of frames.
     void note_unlinked() { ++unlinked_; }
     // After all samples of the tick: the waiting tasks of a thread's loop. `is_still`: it did not run since the
@@ -121,6 +130,17 @@ private:
         TaskIndex root = 0;
         Address current{};            // the task of which the loop said then that it is in its step
     };
+    struct Worker {  // a thread of a pool, as of this tick's sample
+        WorkerFrame frame;
+        Address item{};         // that its frame held then; null where that is not known
+        std::size_t first = 0;  // step where its chain goes on behind the pool's machinery
+    };
+    struct KnownWork {  // of a thread, as it was found last
+        TaskWork work;
+        Address coroutine{};
+        std::uint64_t number = 0;
+        std::uint64_t version = 0;  // what the task's loop had counted
+    };
     struct Waiting {
         AsyncStacks::Place place;
         std::uint32_t samples = 0;
@@ -154,6 +174,8 @@ private:
                       TaskIndex& index, bool& is_same_step);
     bool find_root(Loop& loop, const RawFrame& frame, std::uint64_t version);
     void find_inner_roots(Loop& loop, const StackBuilder::Chain& chain, std::size_t first, std::uint64_t version);
+    [[nodiscard]] Address item_in_copy(const WorkerFrame& worker, ThreadReader& reader) const;
+    [[nodiscard]] bool is_sure_work(const Worker& worker, const KnownWork& before, const KnownWork& now, std::uint64_t version) const;
     [[nodiscard]] std::string boundary_text(const AsyncTask& task) const;
     void draw_leaves(const Loop& loop, std::vector<std::pair<TaskIndex, std::uint32_t>>& drawn);
     std::uint32_t place_waiting(const Loop& loop);
@@ -161,6 +183,7 @@ private:
     Target& target_;
     Memory& memory_;
     const Layout& layout_;
+    FrameShape shape_;
     StackTable& stacks_;
     CodeCache& codes_;
     StackBuilder& builder_;
@@ -171,6 +194,7 @@ private:
     ThreadList threads_;
     Reading all_;
     Reading inner_;
+    Reading given_;  // the task that a thread of a pool works for
     TaskGraph::Path path_;
     std::vector<Loop> loops_;
     tsl::robin_map<std::uint64_t, View> views_;    // by task
@@ -180,9 +204,13 @@ private:
     std::vector<std::pair<TaskIndex, std::uint32_t>> drawn_;
     std::vector<Waiting> waiting_;
     std::vector<Root> roots_;
+    std::vector<Worker> workers_;  // of this tick
+    tsl::robin_map<std::uint64_t, KnownWork> known_work_;  // by thread
+    std::vector<RunningLoop> work_loops_;
     Walk walk_;
     std::minstd_rand random_{1};
     StringId run_once_names_[2];
+    StringId worker_names_[3];
 
     std::chrono::nanoseconds now_{0};
     std::chrono::nanoseconds start_{-1};

@@ -55,6 +55,7 @@ struct DumpTask {
     std::optional<std::size_t> waiting_on_task;  // where that is a task
     std::vector<DumpFrame> frames;               // leaf first
     std::vector<Awaiter> awaiters;
+    std::vector<std::uint64_t> workers;  // native ids of the threads that do work for it
     std::vector<DumpFrame> creation;  // where its coroutine was made, innermost first; empty: not noted
 };
 

@@ -71,10 +71,37 @@ DumpTask DumpTasks::describe(const AsyncTask& task, std::span<const DumpWalk> wa
     return shown;
 }
 
+// Threads of pools whose work some task waits for. The call of work stands near a thread's root.
+void DumpTasks::find_workers(const ThreadList& threads, std::span<const DumpWalk> walks) {
+    constexpr std::size_t kDeepestCall = 16;
+    workers_.clear();
+    std::vector<RunningLoop> loops;
+    for (const DumpWalk& thread : walks) {
+        const auto state = std::find_if(threads.threads.begin(), threads.threads.end(),
+                                        [&](const ThreadState& one) { return one.address == thread.thread; });
+        Walk walk;
+        walk.frames = thread.frames;
+        walk.end = WalkEnd::kRoot;
+        StackBuilder::Chain chain;
+        const bool is_torn = builder_->build(walk, chain) == StackBuilder::Built::kTorn;
+        if (is_torn || chain.steps.size() != thread.frames.size() || state == threads.threads.end()) continue;
+        for (std::size_t i = 0; i < std::min(chain.steps.size(), kDeepestCall); ++i) {
+            const Frame& frame = stacks_->frame(stacks_->node(chain.steps[i].stack).frame);
+            const auto kind = worker_kind(stacks_->string(frame.name), stacks_->string(frame.file));
+            if (!kind) continue;
+            const WorkerFrame worker{thread.thread, thread.frames[thread.frames.size() - 1 - i], *kind};
+            if (const auto work = reader_->find_work(worker, state->interpreter, loops)) workers_.push_back({*work, thread.native_id});
+            break;
+        }
+    }
+}
+
 void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const DumpWalk> walks, Dump& dump) {
     reader_->sweep(threads, is_stopped, sweep_);
     dump.torn_tasks = sweep_.torn;
     dump.broken_lists += sweep_.broken_lists;
+    workers_.clear();
+    if (is_stopped) find_workers(threads, walks);
     TaskGraph graph;
     graph.build(sweep_.tasks.size(), sweep_.edges, sweep_.order);
     // By number, then by name: about as they were made.
@@ -97,6 +124,9 @@ void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const
         }
         for (const TaskEdge& edge : graph.awaiters(index)) {
             shown.awaiters.push_back({place[edge.awaiter], edge.source, edge.is_wait});
+        }
+        for (const Worker& worker : workers_) {
+            if (worker.work.task == task.address && worker.work.through == task.waits_for) shown.workers.push_back(worker.native_id);
         }
         dump.tasks.push_back(std::move(shown));
     }

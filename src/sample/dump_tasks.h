@@ -32,6 +32,7 @@ public:
 private:
     [[nodiscard]] std::vector<DumpFrame> frames_of(const AsyncTask& task, std::span<const DumpWalk> walks);
     [[nodiscard]] std::vector<DumpFrame> text_of(std::vector<RawFrame> frames);
+    void find_workers(const ThreadList& threads, std::span<const DumpWalk> walks);
     [[nodiscard]] DumpTask describe(const AsyncTask& task, std::span<const DumpWalk> walks);
 
     Memory* memory_;
@@ -39,6 +40,11 @@ private:
     AsyncioReader* reader_;
     StackBuilder* builder_;
     const StackTable* stacks_;
+    struct Worker {
+        TaskWork work;
+        std::uint64_t native_id = 0;
+    };
+    std::vector<Worker> workers_;
     TaskSweep sweep_;
 };
 

@@ -124,9 +124,21 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
         loop_samples_.push_back({&thread, sampled});
     } else if (has_chains_) {
         chains_.push_back({&thread, sampled, {}});
+    } else if (async_ != nullptr && sampled.chain != nullptr && async_->note_worker(thread.state.address, *sampled.chain, thread.reader)) {
+        loop_samples_.push_back({&thread, sampled});
     } else {
         record_sampled(thread, sampled, thread.holds_gil && is_collecting(thread), when, weight);
     }
+}
+
+void Sampler::take_worker(LoopSample& taken, nanoseconds when, nanoseconds weight) {
+    Thread& thread = *taken.thread;
+    if (const auto spliced = async_->splice_worker(thread.state.address, *taken.sampled.chain)) {
+        taken.sampled.stack = spliced->place.stack;
+        taken.sampled.names = spliced->place.names;
+    }
+    record_sampled(thread, taken.sampled, thread.holds_gil && is_collecting(thread), when, weight);
+    thread.has_last = false;  // what waits for it may change while it sleeps
 }
 
 // What runs in a loop's thread hangs below what waits for it. An idle loop has nothing to show but its tasks.
@@ -137,6 +149,10 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
         Sampled& sampled = taken.sampled;
         const bool moves = thread.seen == ThreadTriage::State::kRunning;
         const std::uint64_t version = thread.version_range < filled_.size() && filled_[thread.version_range] != 0 ? thread.context_version : 0;
+        if (async_->is_worker(thread.state.address)) {
+            take_worker(taken, when, weight);
+            continue;
+        }
         if (sampled.chain == nullptr) {
             async_->note_unlinked();
         } else if (const auto spliced = async_->splice(thread.state.address, *sampled.chain, version)) {
@@ -146,6 +162,8 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
             thread.shows_tasks_only = true;
             continue;
         }
+        // One that sleeps was read for the sake of its own frames alone.
+        if (!with_waiting && !moves && options_.which == WhichThreads::kRunning) continue;
         record_sampled(thread, sampled, thread.holds_gil && is_collecting(thread), when, weight);
     }
     for (const auto& thread : threads_) {

@@ -148,6 +148,10 @@ private:
         StackBuilder::Chain* chain = nullptr;  // the frames that it shows; none where they were not read
     };
 
+    struct LoopSample {  // of a thread that runs a loop, or works for a task
+        Thread* thread;
+        Sampled sampled;
+    };
     struct Chain {  // one of those of a thread that has called into another interpreter
         Thread* thread;
         Sampled sampled;
@@ -203,6 +207,7 @@ private:
     void record_sampled(Thread& thread, const Sampled& sampled, bool collects, std::chrono::nanoseconds when,
                         std::chrono::nanoseconds weight);
     void take_loops(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    void take_worker(LoopSample& taken, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void record(Thread& thread, StackId stack, PathId names, std::chrono::nanoseconds when,
                 std::chrono::nanoseconds weight);
     void end_epoch(std::chrono::nanoseconds now);
@@ -229,10 +234,6 @@ private:
     LookBudget looks_;
     StackBuilder::Chain other_chain_;  // of a stop or a second look
     std::unique_ptr<AsyncSampler> async_;  // none where it is off
-    struct LoopSample {
-        Thread* thread;
-        Sampled sampled;
-    };
     std::vector<LoopSample> loop_samples_;  // of this tick
 
     bool has_chains_ = false;  // several interpreters, whose chains can be joined

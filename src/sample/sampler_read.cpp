@@ -37,7 +37,7 @@ bool Sampler::wants(const Thread& thread) const {
     using State = ThreadTriage::State;
     if (thread.runner == nullptr) return true;  // its stack tells whose it is
     if (thread.runner != &thread) return wants(*thread.runner);
-    const bool is_idle_loop = async_ != nullptr && async_->wants_idle(thread.state.address);
+    const bool is_idle_loop = async_ != nullptr && (async_->wants_idle(thread.state.address) || async_->needs_stem(thread.state.address));
     switch (is_idle_loop ? WhichThreads::kAll : options_.which) {
         case WhichThreads::kRunning:
             return thread.seen == State::kRunning;

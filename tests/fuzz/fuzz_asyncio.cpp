@@ -67,9 +67,12 @@ void look(AsyncioReader& reader, const ThreadList& threads, bool is_stopped, Tas
 }
 
 // What is read beside the tasks, at any places: whatever stands there, it ends.
-void look_beside(Memory& memory, const Layout& layout, std::span<const Address> places) {
+void look_beside(Memory& memory, const Layout& layout, const AsyncioLayout& asyncio, std::span<const Address> places) {
     ObjectKinds kinds(layout);
     GreenletReader greenlets(layout, kinds, memory);
+    AwaiterFinder awaiters(layout, asyncio, kinds);
+    WorkFinder work(layout, kinds, awaiters);
+    FoundWork found;
     std::vector<RawFrame> frames;
     std::vector<Address> locals;
     for (const Address object : places) {
@@ -82,6 +85,8 @@ void look_beside(Memory& memory, const Layout& layout, std::span<const Address> 
             read_locals(memory, layout, holder, locals);
             check(locals.size() <= kMostLocals, "locals of a frame");
             greenlets.find_between(memory, holder, object, frames);
+            work.find(memory, {object, holder, WorkerFrame::Kind::kThreadPool}, found);
+            work.find(memory, {object, holder, WorkerFrame::Kind::kAnyio}, found);
         }
     }
 }
@@ -127,7 +132,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto code = read_pointer(target.memory(), sweep.frames.empty() ? leaf : sweep.frames.front().address);
     const Address places[] = {future, leaf, child, parent, code.value_or(kNullAddress),
                               sweep.frames.empty() ? leaf : sweep.frames.front().code};
-    look_beside(target.memory(), layout, places);
+    look_beside(target.memory(), layout, asyncio.layout(), places);
     AsyncioReader fresh(target, layout, stacks);
     if (fresh.find(threads.interpreters)) look(fresh, threads, true, sweep);
     return 0;

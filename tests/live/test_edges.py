@@ -8,8 +8,8 @@ import pytest
 
 import harness
 import packages
-from harness import Program, dump, plain, pyprof, record
-from test_async import LONE, MAY_LACK, OWN_FILES, counts_of, expected_of, start
+from harness import Program, dump, plain, pyprof, record, record_until
+from test_async import LONE, MAY_LACK, OWN_FILES, counts_of, expected_of, mixes, shape, start
 
 
 # --- what a dump says, written as expect.py writes it -------------------------------------------
@@ -74,6 +74,10 @@ def test_every_wait_in_a_dump(python):
         assert sources["s8_inner"] == {"shield"} and sources["s9_child"] == {"as_completed"}
         if python.version >= (3, 11):
             assert sources["s4_child"] == sources["s5_child"] == {"task_group"}
+        # The thread that works for s18, and for nobody else.
+        (thread,) = [thread for thread in document["threads"] if thread["name"].startswith("s18")]
+        assert by_name["s18"]["workers"] == [thread["native_id"]]
+        assert sum(len(task["workers"]) for task in document["tasks"]) == 1
 
 
 # --- other libraries ----------------------------------------------------------------------------
@@ -119,6 +123,29 @@ def test_greenlets_that_wait_in_tasks(interpreter, release, tmp_path):
         recording = record(program.pid, tmp_path, 0.5, 100, "--async=all")
     counts, _ = counts_of(recording)
     assert set(counts) == expected
+
+
+# --- threads of pools ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interpreter", those_of_names("3.8", "3.10", "3.11", "3.12", "3.13t", "3.14", "3.15"))
+def test_work_in_threads_hangs_below_its_task(interpreter, tmp_path):
+    with start(interpreter, "workers.py") as program:
+        expected = expected_of(program.report())
+        program.ready()
+
+        def enough(profile):
+            return {shape(stack) for stack, _ in profile.stacks} >= expected
+
+        recording = record_until(enough, program.pid, tmp_path, 1, 200)
+    assert not [stack for stack, _ in recording.profile.stacks if mixes(stack)]
+    for stack, _ in recording.profile.stacks:
+        names = [plain(frame.name) for frame in stack]
+        if "[executor]" in names:
+            # Between the call of a piece of work and its last line all stands on the way to work().
+            text = shape(stack)
+            assert any(one == text or one.startswith(text + " ") for one in expected), text
+            assert "_worker" not in names and "lonely_work" not in names
 
 
 # --- who made a task ----------------------------------------------------------------------------
