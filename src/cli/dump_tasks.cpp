@@ -177,6 +177,10 @@ void write_tasks(DumpWriter& writer, const Dump& dump) {
             write_text(writer, "source", name_of(awaiter.source));
             writer.Key("waits");
             writer.Bool(awaiter.is_wait);
+            writer.Key("depth");
+            writer.Uint(awaiter.depth);
+            writer.Key("inferred");
+            writer.Bool(is_inferred(awaiter.source));
             writer.EndObject();
         }
         writer.EndArray();

@@ -11,7 +11,7 @@ constexpr std::size_t kMostAsyncTasks = 200'000;
 
 struct AsyncioReader::Interpreter {
     Interpreter(const Layout& layout, const AsyncioLayout& asyncio, Memory& memory)
-        : kinds(layout), coroutines(layout, asyncio.coroutine, kinds), awaiters(layout, asyncio, kinds), greenlets(layout, kinds, memory), work(layout, kinds, awaiters) {}
+        : kinds(layout), coroutines(layout, asyncio.coroutine, kinds), awaiters(layout, asyncio, kinds), greenlets(layout, kinds, memory), work(layout, kinds, awaiters), holders(layout, kinds) {}
 
     Address address{};
     AsyncioModules modules;
@@ -20,6 +20,7 @@ struct AsyncioReader::Interpreter {
     AwaiterFinder awaiters;
     GreenletReader greenlets;
     WorkFinder work;
+    TaskHolders holders;
     std::vector<Address> listed;  // tasks of this look, each once
     // Up to 3.11 a loop's holder names the process: a forked child inherits one that is not its own. 0: not known.
     pid_t own_pid = 0;

@@ -303,7 +303,8 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     interpreter.coroutines.read_chain(*pages_, task.coroutine, chain_);
     if (!set_state(task, chain_)) return false;
     interpreter.awaiters.find(*pages_, address, kind, found.awaiters);
-    const bool has_origin = has(asyncio_.coroutine_origin) && !interpreter.awaiters.is_loops_own() &&
+    task.is_loops_own = interpreter.awaiters.is_loops_own();
+    const bool has_origin = has(asyncio_.coroutine_origin) && !task.is_loops_own &&
                             interpreter.kinds.kind_of(*pages_, task.coroutine) == ObjectKind::kCoroutine;
     if (has_origin) task.origin = read_pointer(*pages_, task.coroutine + at(asyncio_.coroutine_origin)).value_or(kNullAddress);
 
@@ -361,8 +362,25 @@ void AsyncioReader::resolve_edges(TaskSweep& sweep) {
             const bool is_wait = waits_for != kNullAddress && waits_for == awaiter.through;
             if (!is_wait && is_claim_alone(awaiter)) continue;
             sweep.edges.push_back({task, known->second, awaiter.source, is_wait});
+            if (is_wait || !is_stopped_ || awaiter.group == kNullAddress || interpreters_.size() != 1) continue;
+            const auto frames = sweep.frames_of(sweep.tasks[known->second]);
+            sweep.edges.back().depth = interpreters_.front()->holders.depth_of(*pages_, frames, awaiter.group);
         }
     }
+}
+
+// Nobody awaits them, and they are not what their loop runs for: who holds them is who made them, probably.
+void AsyncioReader::find_holders(TaskSweep& sweep) {
+    if (interpreters_.size() != 1) return;  // a task is held by one of its own interpreter
+    std::vector<std::uint8_t> has_awaiter(sweep.tasks.size(), 0);
+    for (const TaskEdge& edge : sweep.edges) has_awaiter[edge.task] = 1;
+    std::vector<TaskHolders::Entry> entries;
+    for (std::size_t i = 0; i < sweep.tasks.size(); ++i) {
+        const AsyncTask& task = sweep.tasks[i];
+        entries.push_back({task.address, sweep.frames_of(task), task.name.number, task.state != TaskState::kRunning,
+                           has_awaiter[i] == 0 && !task.is_loops_own});
+    }
+    interpreters_.front()->holders.find(*pages_, entries, sweep.edges);
 }
 
 void AsyncioReader::sweep(const ThreadList& threads, bool is_stopped, TaskSweep& sweep) {
@@ -380,6 +398,7 @@ void AsyncioReader::sweep(const ThreadList& threads, bool is_stopped, TaskSweep&
         read_tasks(*interpreter, sweep);
     }
     resolve_edges(sweep);
+    if (is_stopped) find_holders(sweep);
 }
 
 }  // namespace pyprof

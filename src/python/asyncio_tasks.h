@@ -14,6 +14,7 @@
 #include "python/interpreters.h"
 #include "python/object_kinds.h"
 #include "python/task_graph.h"
+#include "python/task_holders.h"
 #include "python/task_names.h"
 #include "target/page_cache.h"
 
@@ -44,6 +45,7 @@ struct AsyncTask {
     bool is_listed = true;     // false: here only for those that it awaits; it stands for itself elsewhere, or is done
     std::uint32_t moment = 0;  // tasks of one moment of a look were all so at once; edges are within a moment
     bool is_python = false;    // asyncio.tasks._PyTask
+    bool is_loops_own = false; // what the loop runs for: no task has made it
     bool is_current = false;   // the thread says that this one runs (3.14 on)
     Address origin{};          // its coroutine's note of where it was made; null: none, or its loop runs for it
     Address waits_for{};       // its fut_waiter; null where there is none
@@ -156,6 +158,7 @@ private:
     bool set_state(AsyncTask& task, const CoroutineChain& chain);
     StringId type_text(Interpreter& interpreter, Address object);
     void resolve_edges(TaskSweep& sweep);
+    void find_holders(TaskSweep& sweep);
     [[nodiscard]] bool is_claim_alone(const FoundAwaiter& awaiter) const;
 
     // src/python/asyncio_looks.cpp

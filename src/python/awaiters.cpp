@@ -196,7 +196,7 @@ void AwaiterFinder::take_method(Memory& memory, Address method, const Open& from
         case Role::kTaskGroup: {
             const Group group = group_of(memory, self);
             if (group.parent != kNullAddress) {
-                found.push_back({group.parent, EdgeSource::kTaskGroup, group.completed, false});
+                found.push_back({group.parent, EdgeSource::kTaskGroup, group.completed, false, self});
             }
             return;
         }
@@ -240,7 +240,7 @@ void AwaiterFinder::take_function(Memory& memory, Address function, const Open& 
             if (host == kNullAddress) host = read_slot(memory, *layout_, scope, "_host_task").value_or(kNullAddress);
             // In its __aexit__ the host waits for this future, and for nothing else.
             const Address completed = read_attribute(memory, *layout_, content, "_on_completed_fut").value_or(kNullAddress);
-            if (host != kNullAddress) found.push_back({host, EdgeSource::kRecorded, completed, false});
+            if (host != kNullAddress) found.push_back({host, EdgeSource::kRecorded, completed, false, content});
         } else {
             open_queue(memory, content, from.is_first ? EdgeSource::kAsCompleted : source);
         }

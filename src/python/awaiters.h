@@ -28,6 +28,7 @@ struct FoundAwaiter {
     Address through{};
     // Its callback wakes the task: the task must wait for `through`, or the two were read at different times.
     bool must_wait = true;
+    Address group{};  // of asyncio or anyio, to which the task belongs
 };
 
 class AwaiterFinder {

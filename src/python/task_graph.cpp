@@ -46,6 +46,7 @@ void TaskGraph::build(std::size_t tasks, std::span<const TaskEdge> edges, std::s
     for (std::size_t i = 0; i < edges_.size(); ++i) {
         if (kept > 0 && edges_[kept - 1].task == edges_[i].task && edges_[kept - 1].awaiter == edges_[i].awaiter) {
             edges_[kept - 1].is_wait |= edges_[i].is_wait;
+            edges_[kept - 1].depth = std::max(edges_[kept - 1].depth, edges_[i].depth);
             continue;
         }
         edges_[kept++] = edges_[i];

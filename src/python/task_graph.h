@@ -49,6 +49,9 @@ struct TaskEdge {
     // The awaiter does nothing but wait for this task (among others): its own stack is a part of the task's.
     // False for the parent of a group whose body still runs: that one is seen for itself, too.
     bool is_wait = true;
+    // Of an awaiter that does not wait: how many of its coroutines, the outermost first, lead to the one that made
+    // the task or opened its group. What they call now has nothing to do with it.
+    std::uint32_t depth = 1;
     friend bool operator==(const TaskEdge&, const TaskEdge&) = default;
 };
 

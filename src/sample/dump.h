@@ -43,6 +43,7 @@ struct DumpTask {
         std::size_t task = 0;  // index in Dump::tasks
         EdgeSource source = EdgeSource::kAwait;
         bool is_wait = true;   // false: the awaiter, a group's parent say, does something else now
+        std::uint32_t depth = 1;  // ... how many of its coroutines, the outermost first, lead to what made the task
     };
     std::uint64_t id = 0;  // its address: unique among those that live at one time
     std::string name;

@@ -123,7 +123,7 @@ void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const
             if (sweep_.tasks[i].address == task.waits_for) shown.waiting_on_task = place[i];
         }
         for (const TaskEdge& edge : graph.awaiters(index)) {
-            shown.awaiters.push_back({place[edge.awaiter], edge.source, edge.is_wait});
+            shown.awaiters.push_back({place[edge.awaiter], edge.source, edge.is_wait, edge.depth});
         }
         for (const Worker& worker : workers_) {
             if (worker.work.task == task.address && worker.work.through == task.waits_for) shown.workers.push_back(worker.native_id);
