@@ -98,6 +98,8 @@ def test_groups_of_anyio(interpreter):
         expected = expected_of(program.report())
         document = dump(program.ready().pid)
         assert set(leaves_of(document)) == expected
+        (threaded,) = [task for task in document["tasks"] if plain(task["coroutine"]) == "a3"]
+        assert len(threaded["workers"]) == 1
 
 
 # --- greenlets within tasks ---------------------------------------------------------------------

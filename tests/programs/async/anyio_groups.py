@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Task groups of anyio on asyncio. Needs the module anyio. Nothing runs once it says ready."""
+"""Task groups and threads of anyio on asyncio. Needs the module anyio. Nothing runs once it says ready."""
 import asyncio
+import threading
 
 import anyio
+import anyio.to_thread
 
 from expect import chosen, ready, scenario
 
@@ -22,8 +24,8 @@ async def a1():
         group.start_soon(a1_child)
 
 
-# The host does something else: it is seen for itself, and the child below its outermost coroutine.
-@scenario("a2 a2_helper a2_body", "a2 +[a2_child] a2_child")
+# The host does something else: it is seen for itself, and the child below what opened the group.
+@scenario("a2 a2_helper a2_body", "a2 a2_helper +[a2_child] a2_child")
 async def a2():
     async def a2_child():
         await anyio.sleep(FOREVER)
@@ -37,6 +39,14 @@ async def a2():
             await a2_body()
 
     await a2_helper()
+
+
+@scenario("a3")
+async def a3():
+    def a3_work():
+        threading.Event().wait(FOREVER)
+
+    await anyio.to_thread.run_sync(a3_work)
 
 
 async def main():
