@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace pyprof {
 
@@ -99,8 +100,6 @@ void AsyncSampler::look() {
     const nanoseconds began = thread_cpu_time();
     reader_.look(threads_, all_.sweep, hold_);
     ++looks_;
-    torn_ += all_.sweep.torn * std::max<std::uint64_t>(turn_ - last_look_turn_, 1);
-    last_look_turn_ = turn_;
     remember(all_);
     find_candidates();
     add_loops(all_.sweep.loops);
@@ -433,6 +432,8 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
     }
     loop->poor_looks = 0;
     const std::uint32_t ticks = std::max(loop->owed_ticks, 1U);
+    // Of several loops of a tick the first one counts what the look missed of all.
+    if (std::exchange(torn_turn_, turn_) != turn_) torn_ += std::uint64_t{all_.sweep.torn} * ticks;
     const nanoseconds owed = loop->owed;
     loop->owed = nanoseconds{0};
     loop->owed_ticks = 0;

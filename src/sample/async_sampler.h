@@ -221,7 +221,7 @@ private:
     std::uint32_t looks_ = 0;
     std::uint32_t readings_ = 0;  // looks, and paths by themselves
     std::uint64_t turn_ = 0;
-    std::uint64_t last_look_turn_ = 0;
+    std::uint64_t torn_turn_ = 0;  // in which what was missed was counted last
     std::uint64_t unlinked_ = 0;
     std::uint64_t torn_ = 0;
     std::uint64_t task_samples_ = 0;
