@@ -179,17 +179,11 @@ Result<int> start_record(Options& options, const CLI::App& record, std::vector<s
     }
     settings.native = settings.native || settings.native_all;
     if (settings.debuginfod && !settings.native) return fail(ExitCode::kUsage, "--debuginfod without native frames", "add --native");
-    if (settings.native && record.count("--async") > 0 && options.async != "off") {
-        return fail(ExitCode::kUsage, "--native and --async do not go together yet: native frames have no place below a task",
-                    "leave one of them out");
-    }
     const auto which = which_threads(options.idle, options.gil);
     if (!which) return tl::unexpected(which.error());
     settings.which = *which;
     const auto asked = set_async(options, record);
     if (!asked) return tl::unexpected(asked.error());
-    // Tasks are joined with Python frames alone.
-    if (settings.native && record.count("--async") == 0) settings.async.mode = AsyncMode::kOff;
     return run_record(settings);
 }
 

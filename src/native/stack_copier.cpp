@@ -89,10 +89,12 @@ StackCopier::Copied StackCopier::copy_stopped(pid_t tid, const std::optional<Reg
                                               std::span<const ReadRange> also, StackCopy& copy) {
     Copied copied;
     copied.outcome = CopyOutcome::kUnreadable;
-    if (registers) {
-        copy.registers = *registers;
-        copied.outcome = read(tid, also, copy, copied.also);
+    if (!registers) {
+        copy.bytes.clear();
+        return copied;
     }
+    copy.registers = *registers;
+    copied.outcome = read(tid, also, copy, copied.also);
     return copied;
 }
 

@@ -153,10 +153,17 @@ std::size_t AsyncSampler::fold_of(const StackBuilder::Chain& chain) const {
     return chain.steps.size();
 }
 
-void AsyncSampler::learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold) {
+AsyncStacks::Place AsyncSampler::add_steps(AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t begin,
+                                           std::size_t end, const PlaceSteps& place_steps) {
+    if (!place_steps) return trie_.add_steps(place, chain, begin, end);
+    return {place_steps(place.stack, begin, end), trie_.names_of(place.names, chain, begin, end)};
+}
+
+void AsyncSampler::learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold,
+                              const PlaceSteps& place_steps) {
     if (fold == 0 || !stacks_.is_proved(chain.steps[fold - 1].path)) return;
     const std::size_t end = options_.full_loop_frames ? std::min(fold + 1, chain.steps.size()) : fold;
-    loop.stem = trie_.add_steps(trie_.root(), chain, 0, end);
+    loop.stem = add_steps(trie_.root(), chain, 0, end, place_steps);
     loop.has_stem = true;
 }
 
@@ -322,7 +329,7 @@ void AsyncSampler::find_inner_roots(Loop& loop, const StackBuilder::Chain& chain
 }
 
 std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackBuilder::Chain& chain,
-                                                          std::uint64_t context_version) {
+                                                          std::uint64_t context_version, const PlaceSteps& place_steps) {
     if (chain.steps.size() != chain.frames.size()) return std::nullopt;
     const std::size_t count = chain.steps.size();
     const std::size_t fold = fold_of(chain);
@@ -332,17 +339,17 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackB
     if (loop == nullptr) return std::nullopt;
     if (first == count) {
         // Nothing of a task: the loop itself, or a plain callback.
-        learn_stem(*loop, chain, fold);
+        learn_stem(*loop, chain, fold, place_steps);
         return std::nullopt;
     }
-    if (fold < count || !loop->has_stem) learn_stem(*loop, chain, std::min(fold, first));
+    if (fold < count || !loop->has_stem) learn_stem(*loop, chain, std::min(fold, first), place_steps);
     if (!find_root(*loop, chain.frames[count - 1 - first], context_version)) {
         ++unlinked_;
         learn_tasks();
         return std::nullopt;
     }
     const AsyncStacks::Place stem =
-        trie_.add_steps(trie_.root(), chain, 0, options_.full_loop_frames ? first : std::min(fold, first));
+        add_steps(trie_.root(), chain, 0, options_.full_loop_frames ? first : std::min(fold, first), place_steps);
     const auto path = place_below(stem, loop->path, loop->root);
     const View* view = path ? view_of(loop->path, loop->root) : nullptr;
     if (view == nullptr) {
@@ -355,7 +362,7 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackB
     AsyncStacks::Place place = path->place;
     for (std::size_t i = 0; i < roots_.size(); ++i) {
         place = add_boundary(place, roots_[i].label);
-        place = trie_.add_steps(place, chain, roots_[i].step, i + 1 < roots_.size() ? roots_[i + 1].step : count);
+        place = add_steps(place, chain, roots_[i].step, i + 1 < roots_.size() ? roots_[i + 1].step : count, place_steps);
     }
     if (path->is_inferred) ++inferred_;
     return Spliced{place, path->is_inferred};

@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <random>
 #include <vector>
@@ -65,7 +66,10 @@ public:
         AsyncStacks::Place place;
         bool is_inferred = false;
     };
-    std::optional<Spliced> splice(Address thread, StackBuilder::Chain& chain, std::uint64_t context_version);
+    // The node of steps [begin, end) of the chain on top of another, with what else stands among them: native frames.
+    using PlaceSteps = std::function<StackId(StackId below, std::size_t begin, std::size_t end)>;
+    std::optional<Spliced> splice(Address thread, StackBuilder::Chain& chain, std::uint64_t context_version,
+                                  const PlaceSteps& place_steps = {});
     // Threads of pools (async_workers.cpp). Whether this one does work that somebody gave to it; if so it is noted
     // for the tick.
     bool note_worker(Address thread, const StackBuilder::Chain& chain, ThreadReader& reader);
@@ -157,7 +161,9 @@ private:
     void find_candidates();
     void remember(Reading& reading);
     [[nodiscard]] std::size_t fold_of(const StackBuilder::Chain& chain) const;
-    void learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold);
+    AsyncStacks::Place add_steps(AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t begin,
+                                 std::size_t end, const PlaceSteps& place_steps);
+    void learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold, const PlaceSteps& place_steps);
     View* view_of(const Reading& reading, TaskIndex task);
     [[nodiscard]] bool frames_still_stand(const StackBuilder::Chain& chain);
     AsyncStacks::Place add_boundary(AsyncStacks::Place place, StringId label);

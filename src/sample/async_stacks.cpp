@@ -59,4 +59,12 @@ AsyncStacks::Place AsyncStacks::add_steps(Place place, const StackBuilder::Chain
     return place;
 }
 
+PathId AsyncStacks::names_of(PathId names, const StackBuilder::Chain& chain, std::size_t begin, std::size_t end) {
+    end = std::min(end, chain.steps.size());
+    for (std::size_t i = begin; i < end; ++i) {
+        if (!codes_.entry(chain.steps[i].code).is_hidden) names = builder_.child_path(names, chain.steps[i].code);
+    }
+    return names;
+}
+
 }  // namespace pyprof

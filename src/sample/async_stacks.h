@@ -35,6 +35,9 @@ public:
     // Steps [begin, end) of a thread's chain; their proof stays that of their path on the thread.
     Place add_steps(Place place, const StackBuilder::Chain& chain, std::size_t begin, std::size_t end);
 
+    // What add_steps() would add to the names.
+    [[nodiscard]] PathId names_of(PathId names, const StackBuilder::Chain& chain, std::size_t begin, std::size_t end);
+
     // Codes were dropped: what was remembered by their serial numbers stays right, by their indices not.
     [[nodiscard]] std::size_t size() const { return edges_.size(); }
 

@@ -21,6 +21,7 @@ public:
     // `hosts`: for each run the native frame in which it lies, never decreasing, or kNowhere.
     void emit(const std::vector<std::size_t>& hosts) {
         std::size_t run = 0;
+        std::size_t gap = 0;
         for (std::size_t i = 0; i < native_.frames.size(); ++i) {
             bool runs_python = false;
             // What is in no frame comes before the next that is: between two known places.
@@ -33,7 +34,10 @@ public:
                 while (placed < hosts.size() && hosts[placed] == kNowhere) ++placed;
             }
             merged_.frames.push_back({Kind::kNative, static_cast<std::uint32_t>(i), runs_python});
-            if (native_.gap == i + 1) merged_.frames.push_back({Kind::kLost, 0, false});
+            if (gap < native_.gaps.size() && native_.gaps[gap] == i + 1) {
+                merged_.frames.push_back({Kind::kLost, 0, false});
+                ++gap;
+            }
         }
         // Python frames below the end of a cut stack; what is missing below all of them is nothing to show.
         const bool is_cut = !native_.is_complete && !native_.frames.empty();
@@ -81,7 +85,7 @@ void merge_by_count(const NativeStack& native, const std::vector<bool>& is_eval,
     const std::vector<PythonRun> runs(python_frames, PythonRun{kNullAddress, 1});
     std::vector<std::size_t> hosts(runs.size(), kNowhere);
     // From the root where it was reached; the one too many is the leaf's.
-    const bool from_root = native.is_complete && native.gap == 0 && loops.size() <= runs.size() + 1;
+    const bool from_root = native.is_complete && native.gaps.empty() && loops.size() <= runs.size() + 1;
     const std::size_t surplus = from_root && loops.size() > runs.size() ? 1 : 0;
     const std::size_t missing = from_root && loops.size() < runs.size() ? runs.size() - loops.size() : 0;
     for (std::size_t run = missing; run < runs.size() && run - missing + surplus < loops.size(); ++run) {

@@ -36,7 +36,7 @@ struct Merged {
 struct NativeStack {
     std::span<const NativeFrame> frames;  // leaf first
     bool is_complete = true;              // reaches the root
-    std::uint32_t gap = 0;                // native frames are missing below this one (its index plus 1); 0: none
+    std::span<const std::uint32_t> gaps = {};  // native frames are missing before these, in rising order
 };
 
 // Both lists leaf first. Entries are compared with [sp, cfa) of each native frame.

@@ -74,7 +74,7 @@ void NativeStacks::list_runs(const ThreadReader& reader) {
             done = entry.frames;
         }
     } else if (layout_.frame_root == FrameRoot::kThreadCframe) {
-        Address cframe{load<std::uint64_t>(reader.thread_bytes(), static_cast<std::uint64_t>(layout_.thread.cframe))};
+        Address cframe = reader.leaf_cframe();
         for (std::uint32_t i = 0; i < count; ++i) {
             if (!walk.frames[i].through_c) continue;
             runs_.push_back({copy_.holds(cframe, 8) ? cframe : kNullAddress, i + 1 - done});
@@ -103,22 +103,22 @@ void NativeStacks::learn_entries() {
 }
 
 // Code that was made at run time can't be unwound. The next loop below it is found by its entry, which lies at a
-// distance from the end of the loop's frame that is the same in all of them.
+// distance from the end of the loop's frame that is the same in all of them. Each loop may run such code.
 Unwound NativeStacks::resume(Unwound unwound) {
-    if (unwound.is_complete() || entry_distance_ == 0 || frames_.empty()) return unwound;
-    const Address reached = std::max(frames_.back().sp, frames_.back().cfa);
+    if (entry_distance_ == 0) return unwound;
     for (const PythonRun& run : runs_) {
+        if (unwound.is_complete() || frames_.empty()) break;
+        const Address reached = std::max(frames_.back().sp, frames_.back().cfa);
         if (run.entry == kNullAddress || raw(run.entry) < raw(reached)) continue;
-        const Address cfa = run.entry + entry_distance_;
-        gap_ = static_cast<std::uint32_t>(frames_.size());
+        gaps_.push_back(static_cast<std::uint32_t>(frames_.size()));
         NativeFrame loop;
         loop.pc = loop_lookup_ + 1;
         loop.is_call_site = true;
         loop.sp = run.entry;
-        loop.cfa = cfa;
+        loop.cfa = run.entry + entry_distance_;
         loop.module = unwinder_.modules().find(loop_lookup_);
         frames_.push_back(loop);
-        return unwinder_.resume(copy_, loop_lookup_, cfa, frames_);
+        unwound = unwinder_.resume(copy_, loop_lookup_, loop.cfa, frames_);
     }
     return unwound;
 }
@@ -137,78 +137,87 @@ StackId NativeStacks::python_only(std::span<const Part> parts) const {
 }
 
 NativeStacks::Joined NativeStacks::join(pid_t tid, std::span<const Part> parts, const Markers& markers) {
+    Joined joined = merge(tid, parts);
+    if (joined.has_native) joined.stack = place(kRootStack, parts, 0, python_frames_, markers);
+    return joined;
+}
+
+NativeStacks::Joined NativeStacks::merge(pid_t tid, std::span<const Part> parts) {
     Joined joined;
     frames_.clear();
     runs_.clear();
-    gap_ = 0;
+    gaps_.clear();
     Unwound unwound = unwinder_.unwind(copy_, frames_);
     copier_.learn(tid, unwound, frames_);
-    std::uint32_t python_frames = 0;
+    python_frames_ = 0;
     bool fits = true;  // a stack whose middle was cut has fewer steps than frames
     for (const Part& part : parts) {
         const std::size_t count = part.reader->walk().frames.size();
-        python_frames += static_cast<std::uint32_t>(count);
+        python_frames_ += static_cast<std::uint32_t>(count);
         fits = fits && part.chain->steps.size() == count;
         list_runs(*part.reader);
     }
     learn_entries();
     unwound = resume(unwound);
     joined.is_complete = unwound.is_complete();
-    const NativeStack native{frames_, joined.is_complete, gap_};
+    const NativeStack native{frames_, joined.is_complete, gaps_};
     if (!parts.empty() && layout_.frame_root == FrameRoot::kThreadFrame) {
         if (!has_loops_) find_loop();
         std::vector<bool> loops;
         for (const NativeFrame& frame : frames_) loops.push_back(is_loop(frame));
-        merge_by_count(native, loops, python_frames, merged_);
+        merge_by_count(native, loops, python_frames_, merged_);
     } else {
         merge_by_address(native, runs_, merged_);
     }
     joined.unplaced = merged_.unplaced;
-    if (!fits || stacks_.stack_count() >= kMostStacks) {
+    // Python frames of a loop that is nowhere on a whole C stack are another's: a greenlet that is just being switched to.
+    const bool is_foreign = parts.size() == 1 && joined.unplaced > 0 && joined.is_complete && gaps_.empty() &&
+                            layout_.frame_root != FrameRoot::kThreadFrame;
+    if (!fits || is_foreign || stacks_.stack_count() >= kMostStacks) {
         joined.stack = python_only(parts);
         joined.has_native = false;
-        return joined;
     }
-    StackId stack = kRootStack;
+    return joined;
+}
+
+StackId NativeStacks::place(StackId stack, std::span<const Part> parts, std::size_t begin, std::size_t end,
+                            const Markers& markers) {
     StackId python = kRootStack;  // the node of the last Python frame in the stack without native ones
     PathId path = kRootPath;
-    std::uint32_t left = python_frames;
+    std::size_t done = 0;             // Python frames
     std::size_t part = parts.size();  // the last one that was begun; they are taken from the root on
     std::size_t step_index = 0;
-    bool has_marker = markers.above_python.empty();
+    const bool has_leaf = end == python_frames_;
+    const auto mark_end = [&] {
+        if (has_leaf && done == end && !markers.above_python.empty()) stack = child(stack, FrameKind::kMarker, path, 0, markers.above_python);
+    };
+    if (python_frames_ == 0) mark_end();
     for (auto frame = merged_.frames.rbegin(); frame != merged_.frames.rend(); ++frame) {
-        switch (frame->kind) {
-            case MergedFrame::Kind::kLost:
-                stack = child(stack, FrameKind::kMarker, path, 0, "[native frames lost]");
-                break;
-            case MergedFrame::Kind::kNative: {
-                const std::uint32_t number =
-                    addresses_.note(frames_[frame->index], frame->runs_python, unwinder_.modules(), target_.memory());
-                stack = child(stack, FrameKind::kNative, path, number, {});
-                break;
+        if (frame->kind == MergedFrame::Kind::kPython) {
+            while (part == parts.size() || step_index == parts[part].chain->steps.size()) {
+                --part;
+                step_index = 0;
+                python = kRootStack;
             }
-            case MergedFrame::Kind::kPython: {
-                while (part == parts.size() || step_index == parts[part].chain->steps.size()) {
-                    --part;
-                    step_index = 0;
-                    python = kRootStack;
-                }
-                const StackBuilder::Step& step = parts[part].chain->steps[step_index++];
-                if (step.stack != python) stack = stacks_.intern_child(stack, stacks_.node(step.stack).frame, step.path);
-                python = step.stack;
-                path = step.path;
-                --left;
-                break;
-            }
+            const StackBuilder::Step& step = parts[part].chain->steps[step_index++];
+            const bool is_wanted = done >= begin && done < end && step.stack != python;  // else it is hidden
+            if (is_wanted) stack = stacks_.intern_child(stack, stacks_.node(step.stack).frame, step.path);
+            python = step.stack;
+            path = step.path;
+            if (++done == python_frames_) mark_end();
+            continue;
         }
-        if (left == 0 && !has_marker) {
-            stack = child(stack, FrameKind::kMarker, path, 0, markers.above_python);
-            has_marker = true;
+        if ((done <= begin && done > 0) || (done >= end && !has_leaf) || (done == 0 && begin > 0)) continue;
+        if (frame->kind == MergedFrame::Kind::kLost) {
+            stack = child(stack, FrameKind::kMarker, path, 0, "[native frames lost]");
+        } else {
+            const std::uint32_t number =
+                addresses_.note(frames_[frame->index], frame->runs_python, unwinder_.modules(), target_.memory());
+            stack = child(stack, FrameKind::kNative, path, number, {});
         }
     }
-    if (!markers.leaf.empty()) stack = child(stack, FrameKind::kMarker, path, 0, markers.leaf);
-    joined.stack = stack;
-    return joined;
+    if (has_leaf && !markers.leaf.empty()) stack = child(stack, FrameKind::kMarker, path, 0, markers.leaf);
+    return stack;
 }
 
 }  // namespace pyprof

@@ -34,7 +34,7 @@ public:
         StackId stack = kRootStack;
         bool is_complete = true;
         std::uint32_t unplaced = 0;
-        bool has_native = true;  // false: only the Python frames of the first part, whose stack fits no other
+        bool has_native = true;  // false: only the Python frames of the first part, whose stack fits no other, or no C stack
     };
     // The Python frames of one interpreter on the thread, of the same moment as the copied stack.
     struct Part {
@@ -49,6 +49,13 @@ public:
     // The copied stack of a thread under its Python frames. Several parts: interpreters, the one entered last first. None:
     // a thread that runs no Python.
     Joined join(pid_t tid, std::span<const Part> parts, const Markers& markers);
+
+    // The same in two steps, for stacks that other frames go into. The stack of what merge() returns is that of the Python
+    // frames alone, which is all there is where it has no native ones.
+    Joined merge(pid_t tid, std::span<const Part> parts);
+    // Of what was merged last: the Python frames [begin, end), counted from the root, on top of `below`, and the native
+    // frames among them, and those at the stack's own ends. What stands between `end` and the next frame is left out.
+    StackId place(StackId below, std::span<const Part> parts, std::size_t begin, std::size_t end, const Markers& markers);
 
 private:
     void note_jitdumps();
@@ -73,7 +80,8 @@ private:
     StackCopy copy_;
     std::vector<NativeFrame> frames_;
     std::vector<PythonRun> runs_;
-    std::uint32_t gap_ = 0;
+    std::vector<std::uint32_t> gaps_;
+    std::uint32_t python_frames_ = 0;
     ModuleId noted_ = 0;  // modules that were looked at for jitdumps
     Merged merged_;
     // Up to 3.10: the loop's code, by its symbol, which those interpreters export.

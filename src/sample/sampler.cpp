@@ -148,6 +148,12 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
         Thread& thread = *taken.thread;
         Sampled& sampled = taken.sampled;
         const bool moves = thread.seen == ThreadTriage::State::kRunning;
+        if (taken.is_native) {
+            thread.shows_tasks_only = !taken.is_spliced && sampled.chain != nullptr && with_waiting && !moves;
+            const bool is_for_others = !with_waiting && !moves && options_.which == WhichThreads::kRunning;
+            if (!thread.shows_tasks_only && !is_for_others) record_sampled(thread, sampled, false, when, weight);
+            continue;
+        }
         const std::uint64_t version = thread.version_range < filled_.size() && filled_[thread.version_range] != 0 ? thread.context_version : 0;
         if (async_->is_worker(thread.state.address)) {
             take_worker(taken, when, weight);
@@ -177,7 +183,7 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
         if (has_tasks || options_.which == WhichThreads::kRunning) continue;
         for (const LoopSample& taken : loop_samples_) {
             if (taken.thread != thread.get()) continue;
-            record_sampled(*thread, taken.sampled, thread->holds_gil && is_collecting(*thread), when, weight);
+            record_sampled(*thread, taken.sampled, !taken.is_native && thread->holds_gil && is_collecting(*thread), when, weight);
         }
     }
     loop_samples_.clear();

@@ -28,7 +28,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -151,6 +150,8 @@ private:
     struct LoopSample {  // of a thread that runs a loop, or works for a task
         Thread* thread;
         Sampled sampled;
+        bool is_native = false;  // its tasks are put above it by now, and a collection is marked
+        bool is_spliced = false;
     };
     struct Chain {  // one of those of a thread that has called into another interpreter
         Thread* thread;
@@ -175,10 +176,12 @@ private:
     void prove_by_stop(Thread& thread);
     bool hold(Address thread, const std::function<void()>& copy);
     void read_ranges() { read_all(memory_, ranges_, filled_); }
+    void plan_version(Thread& thread);
     void bring_plan_up_to_date(Thread& thread);
     // src/sample/sampler_native.cpp
     void take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     bool copy_native(Thread& thread, ThreadReader::Status& status);
+    void take_native_loop(Thread& thread, Sampled sampled, const AsyncSampler::PlaceSteps& place, std::size_t steps);
     bool copy_native_once(Thread& thread, bool finish_in_stop, ThreadReader::Status& status, bool& has_stack);
     void look_again(ThreadTriage& triage, ThreadTriage::State& seen, std::chrono::nanoseconds when);
     void note_stop(const StackCopier::Copied& copied);

@@ -39,13 +39,15 @@ bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, ThreadReader
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
     const pid_t tid = thread.triage.tid();
     ranges_.clear();
-    thread.reader.plan(ranges_, false);
+    thread.reader.plan(ranges_, false, true);
+    plan_version(thread);
     const std::uint64_t misses = thread.reader.misses();
     bool is_taken = false;
     const auto take = [&](const ReadOutcome& outcome) {
         filled_.assign(ranges_.size(), 0);
         std::fill_n(filled_.begin(), outcome.complete, std::uint8_t{1});
-        status = thread.reader.take(memory_, filled_);
+        const StackCopy& copy = native_->copy();
+        status = thread.reader.take(memory_, filled_, {copy.begin, copy.bytes});
         is_taken = true;
     };
     StackCopier::Copied copied;
@@ -63,6 +65,7 @@ bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, ThreadReader
     } else if (!is_taken) {
         take(copied.also);
     }
+    if (thread.version_range >= filled_.size() || filled_[thread.version_range] == 0) thread.context_version = 0;
     if (!moves) return thread.triage.stayed_blocked(target_);
     return finish_in_stop || thread.reader.misses() == misses;
 }
@@ -99,23 +102,56 @@ void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, 
     const bool is_one_moment = copy_native(thread, status);
     if (!has_stack_to_show(thread, status)) return;
     const bool collects = options_.gc_marker && thread.holds_gil && is_collecting(thread);
+    const bool has_loop = async_ != nullptr && async_->has_loop(thread.state.address);
     if (is_one_moment && build_whole(thread.reader.walk(), thread.chain)) {
         builder_.prove(builder_.path_of(thread.chain));
         epoch_.mark_used(thread.chain);
         const NativeStacks::Part part{&thread.reader, &thread.chain};
         const std::string waits = marker_of(thread);
-        const auto joined = native_->join(thread.triage.tid(), {&part, 1}, {collects ? "[gc]" : "", waits});
+        const NativeStacks::Markers markers{collects ? "[gc]" : "", waits};
+        const auto joined = native_->merge(thread.triage.tid(), {&part, 1});
         count_native(joined);
         if (thread.chain.unchanged < thread.chain.steps.size()) builder_.note_accepted(thread.chain);
         Sampled sampled;
         sampled.stack = joined.stack;
         sampled.path = sampled.names = builder_.path_of(thread.chain);
         sampled.is_known = true;
-        record_sampled(thread, sampled, false, when, weight);  // a collection is marked already
+        sampled.chain = &thread.chain;
+        const auto place = [&](StackId below, std::size_t begin, std::size_t end) {
+            return native_->place(below, {&part, 1}, begin, end, markers);
+        };
+        const std::size_t steps = thread.chain.steps.size();
+        if (has_loop) {
+            take_native_loop(thread, sampled, joined.has_native ? AsyncSampler::PlaceSteps(place) : nullptr, steps);
+        } else {
+            if (joined.has_native) sampled.stack = place(kRootStack, 0, steps);
+            record_sampled(thread, sampled, false, when, weight);  // a collection is marked already
+        }
     } else {
         ++figures_.native_none;
-        record_sampled(thread, assess(thread), collects, when, weight);
+        Sampled sampled = assess(thread);
+        if (has_loop) {
+            if (collects) sampled.stack = builder_.marker(sampled.stack, stacks_.node(sampled.stack).path, "[gc]");
+            take_native_loop(thread, sampled, {}, 0);
+        } else {
+            record_sampled(thread, sampled, collects, when, weight);
+        }
     }
+}
+
+// At once, since what was merged last is this thread's. Its sample counts with those of other loops.
+void Sampler::take_native_loop(Thread& thread, Sampled sampled, const AsyncSampler::PlaceSteps& place, std::size_t steps) {
+    LoopSample taken{&thread, sampled, true, false};
+    if (sampled.chain == nullptr) {
+        async_->note_unlinked();
+    } else if (const auto spliced = async_->splice(thread.state.address, *sampled.chain, thread.context_version, place)) {
+        taken.sampled.stack = spliced->place.stack;
+        taken.sampled.names = spliced->place.names;
+        taken.is_spliced = true;
+    } else if (place) {
+        taken.sampled.stack = place(kRootStack, 0, steps);
+    }
+    loop_samples_.push_back(taken);
 }
 
 // Threads of libraries, which never ran Python: the kernel alone has a name for them.

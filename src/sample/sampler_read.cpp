@@ -82,14 +82,17 @@ void Sampler::plan_read(nanoseconds when) {
         thread->first_range = ranges_.size();
         thread->reader.plan(ranges_, sandwich);
         thread->range_count = ranges_.size() - thread->first_range;
-        thread->version_range = ranges_.size();
-        thread->context_version = 0;
-        if (async_ != nullptr && async_->has_loop(thread->state.address) && has(async_->context_version_offset())) {
-            ranges_.push_back({thread->state.address + at(async_->context_version_offset()),
-                               std::as_writable_bytes(std::span(&thread->context_version, 1))});
-        }
+        plan_version(*thread);
         planned_.push_back(thread.get());
     }
+}
+
+void Sampler::plan_version(Thread& thread) {
+    thread.version_range = ranges_.size();
+    thread.context_version = 0;
+    if (async_ == nullptr || !async_->has_loop(thread.state.address) || !has(async_->context_version_offset())) return;
+    ranges_.push_back({thread.state.address + at(async_->context_version_offset()),
+                       std::as_writable_bytes(std::span(&thread.context_version, 1))});
 }
 
 // A sample proves its own path only if its plan held all of its frames. While paths are new, the plan of the last

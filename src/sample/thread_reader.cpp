@@ -33,6 +33,7 @@ constexpr std::size_t kMaxRemembered = 1'000;
 void clear(Walk& walk) {
     walk.frames.clear();
     walk.off_stack.clear();
+    walk.entries.clear();
     walk.steps = 0;
     walk.end = WalkEnd::kUnreadable;
 }
@@ -110,7 +111,7 @@ void ThreadReader::plan_regions() {
     if (sandwich_ && before_.size() < offset) before_.resize(offset);
 }
 
-void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich) {
+void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich, bool with_c_stack) {
     sandwich_ = sandwich;
     plan_regions();
     planned_.clear();
@@ -127,7 +128,7 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich) {
     for (std::size_t i = order_.size(); sandwich && i > 0; --i) add_region(Planned::What::kBefore, order_[i - 1], before_);
     ranges.push_back({thread_state_, thread_bytes_});
     planned_.push_back({Planned::What::kThread, 0});
-    if (layout_.frame_root == FrameRoot::kThreadCframe && cframe_ != kNullAddress) {
+    if (layout_.frame_root == FrameRoot::kThreadCframe && cframe_ != kNullAddress && !with_c_stack) {
         ranges.push_back({cframe_ + at(layout_.cframe.current_frame), cframe_bytes_});
         planned_.push_back({Planned::What::kCframe, 0});
     }
@@ -185,13 +186,30 @@ std::optional<Address> ThreadReader::find_leaf(Memory& memory) {
             break;
     }
     const Address cframe = thread_pointer(layout_.thread.cframe);
+    leaf_cframe_ = cframe;
     if (cframe == kNullAddress) return kNullAddress;
+    if (const std::byte* copy = find_on_c_stack(cframe + at(layout_.cframe.current_frame), 8)) {
+        return Address{load<std::uint64_t>(copy, 0)};
+    }
     if (cframe != cframe_ || !has_cframe_) {
         cframe_ = cframe;
         ++misses_;
         if (!read_bytes(memory, cframe + at(layout_.cframe.current_frame), cframe_bytes_)) return std::nullopt;
     }
     return Address{load<std::uint64_t>(cframe_bytes_, 0)};
+}
+
+// A loop that begins puts its cframe up first and its frame into it some twenty instructions later: what stands there
+// until then is the rest of an earlier one (_PyEval_EvalFrameDefault in Python/ceval.c of 3.11 and 3.12).
+std::optional<Address> ThreadReader::leaf_of_previous_cframe() {
+    if (layout_.frame_root != FrameRoot::kThreadCframe) return std::nullopt;
+    const std::byte* link = find_on_c_stack(leaf_cframe_ + at(layout_.cframe.previous), 8);
+    if (link == nullptr) return std::nullopt;
+    const Address previous{load<std::uint64_t>(link, 0)};
+    const std::byte* frame = find_on_c_stack(previous + at(layout_.cframe.current_frame), 8);
+    if (frame == nullptr || raw(previous) <= raw(leaf_cframe_)) return std::nullopt;
+    leaf_cframe_ = previous;
+    return Address{load<std::uint64_t>(frame, 0)};
 }
 
 // The chunk list changes only when the stack grows over a chunk's end or shrinks below its start: the
@@ -285,6 +303,15 @@ const std::byte* ThreadReader::find_extra(Address address) const {
     return nullptr;
 }
 
+const std::byte* ThreadReader::find_on_c_stack(Address begin, std::uint64_t bytes) const {
+    if (!is_range_within(begin, bytes, c_stack_.begin, c_stack_.begin + c_stack_.bytes.size())) return nullptr;
+    return c_stack_.bytes.data() + distance(c_stack_.begin, begin);
+}
+
+const std::byte* ThreadReader::find_frame_on_c_stack(Address address) const {
+    return find_on_c_stack(address + shape_.begin(), shape_.bytes());
+}
+
 const std::byte* ThreadReader::read_missing(Memory& memory, Address address) {
     if (const std::byte* known = find_extra(address)) return known;
     if (raw(address) < 4096) return nullptr;
@@ -321,7 +348,8 @@ void ThreadReader::read_remembered_chain(Memory& memory, Address address) {
         extra_.resize(extra_.size() + shape_.bytes());
         extra_regions_.push_back(region);
         auto caller = callers_.find(raw(address));
-        while (caller != callers_.end() && passed++ < kMaxFrames && find_copy(caller->second, false) != nullptr) {
+        while (caller != callers_.end() && passed++ < kMaxFrames &&
+               (find_copy(caller->second, false) != nullptr || find_frame_on_c_stack(caller->second) != nullptr)) {
             caller = callers_.find(raw(caller->second));
         }
         if (caller == callers_.end()) break;
@@ -350,7 +378,14 @@ void ThreadReader::refuse_entries_on_data_stack(Walk& walk) const {
     }
 }
 
-ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uint8_t> filled) {
+ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uint8_t> filled, const CStackBytes& c_stack) {
+    c_stack_ = c_stack;
+    const Status status = take_copies(memory, filled);
+    c_stack_ = {};
+    return status;
+}
+
+ThreadReader::Status ThreadReader::take_copies(Memory& memory, std::span<const std::uint8_t> filled) {
     ++sample_;
     note_filled(filled);
     extra_regions_.clear();
@@ -363,22 +398,30 @@ ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uin
 
     if (has(layout_.thread.base_frame)) limits_.base_frame = thread_pointer(layout_.thread.base_frame);
     const std::optional<Address> found = find_leaf(memory);
-    const Address leaf = found.value_or(kNullAddress);
-    leaf_ = leaf;
-    if (leaf == kNullAddress || leaf == limits_.base_frame) {
+    Address leaf = found.value_or(kNullAddress);
+    const auto walk = [&] {
+        leaf_ = leaf;
+        cursor_ = 0;
         clear(after_walk_);
-        clear(before_walk_);
-        return found ? Status::kNoFrame : Status::kOk;
+        if (leaf == kNullAddress || leaf == limits_.base_frame) return;
+        walk_frames(shape_, leaf, limits_,
+                    [&](Address address) {
+                        if (const std::byte* copy = find_frame_on_c_stack(address)) return copy;
+                        const std::byte* copy = find_copy(address, false);
+                        return copy != nullptr ? copy : read_missing(memory, address);
+                    },
+                    after_walk_);
+        refuse_entries_on_data_stack(after_walk_);
+    };
+    walk();
+    if (after_walk_.end != WalkEnd::kRoot) {
+        if (const auto below = leaf_of_previous_cframe()) {
+            leaf = *below;
+            walk();
+        }
     }
-    cursor_ = 0;
-    walk_frames(shape_, leaf, limits_,
-                [&](Address address) {
-                    const std::byte* copy = find_copy(address, false);
-                    return copy != nullptr ? copy : read_missing(memory, address);
-                },
-                after_walk_);
-    refuse_entries_on_data_stack(after_walk_);
     clear(before_walk_);
+    if (leaf == kNullAddress || leaf == limits_.base_frame) return found ? Status::kNoFrame : Status::kOk;
     if (sandwich_) {
         cursor_ = 0;
         walk_frames(shape_, leaf, limits_, [&](Address address) { return find_copy(address, true); }, before_walk_);
@@ -441,7 +484,7 @@ bool ThreadReader::is_worth_a_range(const SingleFrame& single) const {
 }
 
 void ThreadReader::learn_single(Address address) {
-    if (chunk_of(address) != nullptr) return;
+    if (chunk_of(address) != nullptr || find_frame_on_c_stack(address) != nullptr) return;
     const auto known = std::find_if(single_frames_.begin(), single_frames_.end(),
                                     [&](const SingleFrame& single) { return single.address == address; });
     if (known == single_frames_.end()) {

@@ -27,12 +27,20 @@ namespace pyprof {
 // the first range that it can't read: it goes on behind it, so that one freed frame costs no other thread its sample.
 void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled);
 
+// A copy of the used part of a thread's C stack, of the moment of its Python frames: from 3.12 on frames of entry stand
+// there, in 3.11 and 3.12 cframes.
+struct CStackBytes {
+    Address begin{};
+    std::span<const std::byte> bytes;
+};
+
 class ThreadReader {
 public:
     ThreadReader(const Layout& layout, const FrameShape& shape, Address thread_state);
 
-    // Appends this thread's ranges; their buffers stay valid until the next call.
-    void plan(std::vector<ReadRange>& ranges, bool sandwich);
+    // Appends this thread's ranges; their buffers stay valid until the next call. `with_c_stack`: take() will be given the
+    // thread's C stack, and what lies there needs no range.
+    void plan(std::vector<ReadRange>& ranges, bool sandwich, bool with_c_stack = false);
 
     enum class Status : std::uint8_t {
         kOk,       // it has frames; what could not be read of them is in the walk's end
@@ -41,7 +49,7 @@ public:
     };
     // After the read: `filled` tells for each of this thread's ranges whether it was read. Reads what
     // the plan missed and walks the copies.
-    Status take(Memory& memory, std::span<const std::uint8_t> filled);
+    Status take(Memory& memory, std::span<const std::uint8_t> filled, const CStackBytes& c_stack = {});
 
     [[nodiscard]] const Walk& walk() const { return after_walk_; }          // dated by the pointer
     [[nodiscard]] const Walk& walk_before() const { return before_walk_; }  // kUnreadable without a sandwich
@@ -55,6 +63,8 @@ public:
     // their code (up to 3.13).
     [[nodiscard]] bool had_ended(Address address) const;
     [[nodiscard]] Address leaf() const { return leaf_; }  // the pointer that dates the sample
+    // 3.11 and 3.12: that of the loop which runs the leaf.
+    [[nodiscard]] Address leaf_cframe() const { return leaf_cframe_; }
     // Where the lowest frame of the current chunk stands. A thread's first chunk keeps its first word free
     // (Python/pystate.c, push_chunk).
     [[nodiscard]] Address chunk_begin() const {
@@ -101,10 +111,14 @@ private:
     void note_filled(std::span<const std::uint8_t> filled);
     void forget_unreadable();
     [[nodiscard]] bool is_same_thread() const;
+    Status take_copies(Memory& memory, std::span<const std::uint8_t> filled);
+    std::optional<Address> leaf_of_previous_cframe();
     std::optional<Address> find_leaf(Memory& memory);  // nothing: it can't be read
     void follow_chunks(Memory& memory);
     const std::byte* find_copy(Address address, bool before);
     const std::byte* find_extra(Address address) const;
+    const std::byte* find_on_c_stack(Address begin, std::uint64_t bytes) const;
+    const std::byte* find_frame_on_c_stack(Address address) const;
     const std::byte* read_missing(Memory& memory, Address address);
     void read_remembered_chain(Memory& memory, Address address);
     void learn(Address leaf);
@@ -138,6 +152,7 @@ private:
     std::vector<Planned> planned_;
     std::vector<std::size_t> order_;  // of the regions, those that the leaf most likely stands in first
     bool sandwich_ = false;
+    CStackBytes c_stack_;  // within take() alone
 
     std::vector<Region> extra_regions_;  // read directly for this sample
     std::vector<std::size_t> extra_chunks_;                    // of them: parts of a chunk
@@ -152,6 +167,7 @@ private:
 
     WalkLimits limits_;
     Address leaf_{};
+    Address leaf_cframe_{};
     Walk after_walk_;
     Walk before_walk_;
 };

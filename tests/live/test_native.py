@@ -15,6 +15,7 @@ import threading
 import pytest
 
 import harness
+import test_async
 from harness import Program, built, dump, plain, record, record_until
 
 SCENES = "native/scenes.py"
@@ -234,6 +235,27 @@ def test_native_cython(native_python, tmp_path):
             assert files["run"][0].endswith("hello.pyx") and files["run"][1] == 12, files
             assert files["inner"][0].endswith("hello.pyx") and files["inner"][1] == 7, files
     assert scene.count(lambda names: "inner" in names) > 0
+
+
+def test_native_greenlets(tmp_path):
+    """A greenlet's stack ends at its own first frame: nothing of who began it, nothing of the other one."""
+    python = harness.Interpreter("system", "", "release", "/", ("/usr/bin/python3",))
+    if subprocess.run([*python.command, "-c", "import greenlet"], stderr=subprocess.DEVNULL).returncode != 0:
+        pytest.skip("/usr/bin/python3 has no greenlet")
+    scene = Scene(python, tmp_path, "greenlets", built("scenes", "/"), enough=has("first_work", "spin"))
+    seen = set()
+    for names, _ in scene.proved():
+        bodies = {"first_body", "second_body"} & set(names)
+        if not bodies:
+            continue
+        body, = bodies
+        assert names[0] == body and "through_c" not in names, names
+        works = [name for name in names if name.endswith("_work")]
+        assert works in ([], [body.replace("body", "work")]), names
+        seen.update(works)
+    assert seen
+    # Where one is just being switched to, its Python frames are on no C stack.
+    assert scene.stats["native_unplaced"] <= 0.1 * scene.stats["native"] + 5
 
 
 def test_native_pool(native_python, tmp_path):
@@ -456,9 +478,55 @@ def test_native_names_a_foreign_tracer(any_python, tmp_path):
             tracer.wait()
 
 
-def test_native_and_async_are_refused_together(any_python):
-    result = harness.pyprof("record", "--native", "--async=all", "--pid", os.getpid())
-    assert result.code == harness.EXIT_USAGE and "--async" in result.err
+# --- asyncio -------------------------------------------------------------------------------------
+
+
+def python_shape(stack):
+    """As test_async.py has it, of the program's own frames."""
+    return test_async.shape([frame for frame in stack if frame.is_marker or frame.file.endswith(".py")])
+
+
+def is_task_in_c(stack):
+    tasks = [i for i, frame in enumerate(stack) if frame.name.startswith("[task")]
+    return tasks and any(not frame.is_marker and not frame.file.endswith(".py") for frame in stack[tasks[-1]:])
+
+
+def test_native_running_tasks(native_python, tmp_path, note):
+    """What runs, its C frames too, below the tasks that wait for it: where the program itself says that it stands."""
+    with test_async.start(native_python, "busy.py") as program:
+        told = program.report()
+        recording = record_until(lambda profile: profile.where(is_task_in_c) >= 5, program.ready().pid, tmp_path, 2, 200, "--native", "--async=running")
+    by_work = {stacks[0].rsplit(" ", 1)[1]: stacks[0] for stacks in told.values()}
+    in_c = below_a_task = 0
+    for stack, count in recording.profile.stacks:
+        text = python_shape(stack)
+        if text is None:
+            continue
+        expected = by_work.get(text.split(" ")[-1])
+        assert expected is None or text in (expected, expected.replace(" [b21_eager]", "")), stack
+        below_a_task += count
+        assert not HIDDEN & {frame.name for frame in stack if not frame.is_marker and not frame.file.endswith(".py")}, stack
+        for at, frame in enumerate(stack):  # nothing of C stands between a task and its first frame
+            assert not frame.name.startswith("[task") or stack[at + 1].is_marker or stack[at + 1].file.endswith(".py"), stack
+        in_c += count if is_task_in_c(stack) else 0
+    stats = recording.stats
+    note("%d samples, %d below a task, %d of them in C, %d unlinked, %d none" % (
+        recording.profile.total, below_a_task, in_c, stats["tasks_unlinked"], stats["native_none"]))
+    assert stats["native_unplaced"] == 0
+
+
+def test_native_waiting_tasks(native_python, tmp_path):
+    """--async=all adds the tasks that wait, as without --native."""
+    with test_async.start(native_python, "waiting.py") as program:
+        expected = test_async.expected_of(program.report())
+        recording = record(program.ready().pid, tmp_path, 1, 100, "--native", "--async=all")
+    shapes = {}
+    for stack, count in recording.profile.stacks:
+        text = python_shape(stack)
+        if text is not None:
+            shapes[text] = shapes.get(text, 0) + count
+    assert not {text for text in shapes if text not in expected and text not in test_async.LONE}
+    assert expected - set(shapes) <= test_async.MAY_LACK
 
 
 # --- dump ----------------------------------------------------------------------------------------

@@ -179,6 +179,40 @@ def through_c():
     until_over(lambda: library.through_c(call, 1))
 
 
+def greenlets():
+    """Two that take turns, each begun below C code of its own; what lies below a greenlet on the stack is another's."""
+    from greenlet import greenlet
+
+    library = ctypes.CDLL(libraries[0])
+
+    def first_work():
+        return spin(500)
+
+    def second_work():
+        return spin(500)
+
+    def first_body():
+        while True:
+            first_work()
+            second.switch()
+
+    def second_body():
+        while True:
+            second_work()
+            first.switch()
+
+    first, second = greenlet(first_body), greenlet(second_body)
+    print("ready", flush=True)
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+
+    def below(_):
+        first.switch()
+        return 0
+
+    call = CALLBACK(below)
+    library.through_c(call, 1)
+
+
 def pool():
     library = ctypes.CDLL(libraries[0])
     for _ in range(2):

@@ -36,11 +36,11 @@ std::string text_of(const Merged& merged) {
     return text;
 }
 
-std::string by_address(std::size_t count, const std::vector<PythonRun>& runs, bool complete = true, std::uint32_t gap = 0,
-                       std::uint32_t* unplaced = nullptr) {
+std::string by_address(std::size_t count, const std::vector<PythonRun>& runs, bool complete = true,
+                       const std::vector<std::uint32_t>& gaps = {}, std::uint32_t* unplaced = nullptr) {
     const auto native = frames(count);
     Merged merged;
-    merge_by_address({native, complete, gap}, runs, merged);
+    merge_by_address({native, complete, gaps}, runs, merged);
     if (unplaced != nullptr) *unplaced = merged.unplaced;
     return text_of(merged);
 }
@@ -50,7 +50,7 @@ std::string by_count(const std::string& kinds, std::uint32_t python, bool comple
     std::vector<bool> is_eval;
     for (const char kind : kinds) is_eval.push_back(kind == 'e');
     Merged merged;
-    merge_by_count({native, complete, 0}, is_eval, python, merged);
+    merge_by_count({native, complete, {}}, is_eval, python, merged);
     return text_of(merged);
 }
 
@@ -85,15 +85,16 @@ TEST_CASE("native merge: a stack that could not be unwound keeps its Python fram
 }
 
 TEST_CASE("native merge: unwinding that went on at a loop has the gap marked") {
-    CHECK(by_address(4, {{in_frame(2), 1}}, true, 2) == "n0 n1 x p0 e2 n3");
+    CHECK(by_address(4, {{in_frame(2), 1}}, true, {2}) == "n0 n1 x p0 e2 n3");
+    CHECK(by_address(6, {{in_frame(1), 1}, {in_frame(4), 2}}, true, {1, 3}) == "n0 x p0 e1 n2 x n3 p1 p2 e4 n5");
 }
 
 TEST_CASE("native merge: an entry in no frame is counted and its Python frames keep their order") {
     std::uint32_t unplaced = 0;
-    CHECK(by_address(4, {{in_frame(0), 1}, {Address{0x10}, 1}, {in_frame(2), 1}}, true, 0, &unplaced) ==
+    CHECK(by_address(4, {{in_frame(0), 1}, {Address{0x10}, 1}, {in_frame(2), 1}}, true, {}, &unplaced) ==
           "p0 e0 n1 p1 p2 e2 n3");
     CHECK(unplaced == 1);
-    CHECK(by_address(2, {{Address{0x9999}, 2}}, true, 0, &unplaced) == "n0 n1 p0 p1");
+    CHECK(by_address(2, {{Address{0x9999}, 2}}, true, {}, &unplaced) == "n0 n1 p0 p1");
     CHECK(unplaced == 1);
 }
 
@@ -102,7 +103,7 @@ TEST_CASE("native merge: several empty runs and a last frame without a rule") {
     auto native = frames(2);
     native[1].cfa = kNullAddress;
     Merged merged;
-    merge_by_address({native, false, 0}, std::vector<PythonRun>{{in_frame(1), 1}}, merged);
+    merge_by_address({native, false, {}}, std::vector<PythonRun>{{in_frame(1), 1}}, merged);
     CHECK(text_of(merged) == "n0 n1 x p0");
 }
 

@@ -77,7 +77,7 @@ struct Reading : Fixture {
     }
     Status sample(bool sandwich = false) {
         std::vector<ReadRange> ranges;
-        reader->plan(ranges, sandwich);
+        reader->plan(ranges, sandwich, !c_stack.bytes.empty());
         planned = ranges.size();
         std::vector<std::uint8_t> filled(ranges.size(), 0);
         memory.reset_counts();
@@ -87,9 +87,17 @@ struct Reading : Fixture {
             std::fill_n(filled.begin() + static_cast<std::ptrdiff_t>(done), complete, std::uint8_t{1});
             done += complete + 1;
         }
-        const Status status = reader->take(memory, filled);
+        const Status status = reader->take(memory, filled, c_stack);
         calls = memory.reads();
         return status;
+    }
+    // From here on samples come with a copy of what stands between these, as of now.
+    void copy_c_stack(Address begin, Address end) {
+        c_stack_bytes.assign(distance(begin, end), std::byte{0});
+        for (std::uint64_t i = 0; i < c_stack_bytes.size(); ++i) {
+            (void)read_bytes(memory, begin + i, std::span(c_stack_bytes).subspan(i, 1));  // not all of it is mapped
+        }
+        c_stack = {begin, c_stack_bytes};
     }
     void check_whole(std::size_t frames) {
         CHECK(reader->walk().end == WalkEnd::kRoot);
@@ -102,6 +110,8 @@ struct Reading : Fixture {
     std::vector<ProcessBuilder::DataStack> below;
     Address thread;
     std::unique_ptr<ThreadReader> reader;
+    CStackBytes c_stack;
+    std::vector<std::byte> c_stack_bytes;
     std::size_t calls = 0;    // of the last sample
     std::size_t planned = 0;  // ranges
 };

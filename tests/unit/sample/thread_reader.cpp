@@ -382,3 +382,62 @@ TEST_CASE("thread reader: a pointer to the leaf that can't be read is no empty s
         CHECK(reading.sample() == Status::kNoFrame);
     });
 }
+
+namespace {
+
+constexpr std::uint64_t kCframeBytes = 32;
+
+Address with_cframe(Reading& reading, Address frame, Address previous) {
+    const Address cframe = reading.builder.allocate(kCframeBytes);
+    reading.builder.put_field(cframe, reading.layout().cframe.current_frame, raw(frame));
+    reading.builder.put_field(cframe, reading.layout().cframe.previous, raw(previous));
+    return cframe;
+}
+
+}  // namespace
+
+TEST_CASE("thread reader: what stands on a copied C stack needs no range and is no miss") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        if (!reading.has_shims()) return;
+        const Address root = reading.root();
+        const Address first = reading.builder.allocate(8);
+        for (int i = 0; i < 3; ++i) (void)reading.sample(root);
+        for (int i = 0; i < 10; ++i) {  // each time another loop, whose entry frame was never seen
+            const Address entry = reading.builder.shim(root);
+            ProcessBuilder::FrameSpec spec = reading.plain(entry);
+            spec.is_entry = true;
+            const Address leaf = reading.builder.any_frame(reading.stack, spec);
+            if (has(reading.layout().thread.cframe)) {
+                const Address cframe = with_cframe(reading, leaf, kNullAddress);
+                reading.builder.put_field(reading.thread, reading.layout().thread.cframe, raw(cframe));
+            }
+            reading.builder.set_leaf(reading.thread, leaf);
+            reading.copy_c_stack(first, reading.builder.allocate(8));
+            const std::uint64_t misses = reading.reader->misses();
+            CHECK(reading.sample() == Status::kOk);
+            reading.check_whole(2);
+            if (i > 0) {
+                CHECK(reading.reader->misses() == misses);
+                CHECK(reading.calls == 1);
+            }
+        }
+    });
+}
+
+TEST_CASE("thread reader: a loop that has put up its cframe, but no frame yet, is passed over") {
+    for_each_layout([](const KnownLayout& known) {
+        if (!has(known.layout.thread.cframe) || known.layout.frame_root != FrameRoot::kThreadCframe) return;
+        Reading reading(known.layout);
+        const Address leaf = reading.push_many(reading.root(), 4);
+        const Address begun = with_cframe(reading, Address{0xdead0000}, kNullAddress);
+        const Address running = with_cframe(reading, leaf, kNullAddress);
+        reading.builder.put_field(begun, reading.layout().cframe.previous, raw(running));
+        reading.builder.put_field(reading.thread, reading.layout().thread.cframe, raw(begun));
+        reading.copy_c_stack(begun, running + kCframeBytes);
+        CHECK(reading.sample() == Status::kOk);
+        reading.check_whole(5);
+        CHECK(reading.reader->leaf() == leaf);
+        CHECK(reading.reader->leaf_cframe() == running);
+    });
+}
