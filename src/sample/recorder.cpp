@@ -26,6 +26,8 @@ constexpr std::chrono::milliseconds kHoldPause{1};
 // Waking up costs tens of microseconds where the processor was idle, as it is between samples at 100 Hz.
 constexpr std::chrono::milliseconds kLeastDrainPause{50};
 constexpr std::chrono::milliseconds kMostDrainPause{250};
+// As fast as can be, a hundred threads fill the ring in 10 ms.
+constexpr std::chrono::milliseconds kFastDrainPause{2};
 
 }  // namespace
 
@@ -164,7 +166,8 @@ void Recorder::take_threads() {
 }
 
 std::chrono::milliseconds Recorder::drain_pause() const {
-    if (options_.sampler.rate_hz <= 0 || options_.sampler.async.mode == AsyncMode::kAll) return kLeastDrainPause;
+    if (options_.sampler.rate_hz <= 0) return kFastDrainPause;
+    if (options_.sampler.async.mode == AsyncMode::kAll) return kLeastDrainPause;
     const double records_per_second = options_.sampler.rate_hz * static_cast<double>(std::max<std::size_t>(1, profile_.threads().size()));
     const double pause_ms = 1000.0 * (kRingRecords / 4) / records_per_second;
     return std::chrono::milliseconds(static_cast<std::int64_t>(

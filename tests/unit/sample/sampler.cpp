@@ -39,18 +39,28 @@ TEST_CASE("sampler: the first sample of a stack that stays is proved, by looking
     });
 }
 
-TEST_CASE("look budget: one for eight samples, more as long as looks prove something") {
+TEST_CASE("look budget: one for eight samples, rarer where they prove nothing, more as long as they prove something") {
     LookBudget budget;
     int at_once = 0;
     for (; budget.allows(); ++at_once) budget.spend();
     CHECK(at_once > 100);
     CHECK(budget.looks() == static_cast<std::uint64_t>(at_once));
-    int later = 0;
-    for (int sample = 0; sample < 800; ++sample) {
-        budget.note_sample();
-        for (; budget.allows(); ++later) budget.spend();
-    }
-    CHECK(later == 100);
+    const auto looks_at = [&](int samples) {
+        int looks = 0;
+        for (int sample = 0; sample < samples; ++sample) {
+            budget.note_sample();
+            for (; budget.allows(); ++looks) budget.spend();
+        }
+        return looks;
+    };
+    budget.note_proof();
+    (void)looks_at(8);
+    CHECK(looks_at(800) == 100);
+    for (int i = 0; i < 20; ++i) (void)looks_at(8'000);
+    CHECK(looks_at(6'400) == 100);
+    budget.note_proof();
+    (void)looks_at(8);
+    CHECK(looks_at(800) == 100);
     int proving = 0;
     for (int sample = 0; sample < 800; ++sample) {
         budget.note_sample();
