@@ -41,6 +41,8 @@ public:
     PathId intern_path(PathId parent, std::uint32_t code);
     [[nodiscard]] std::optional<PathId> find_path(PathId parent, std::uint32_t code) const;  // interns nothing
     void prove(PathId path);  // and so every prefix of it
+    // Takes a proof back; the caller does so for every path that continues this one.
+    void disprove(PathId path);
     // Of a path that stands for a leaf whose callers were not read: what they follow to be by now, or nothing.
     void infer_callers(PathId path, std::optional<StackId> callers);
 

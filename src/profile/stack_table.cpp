@@ -114,6 +114,10 @@ void StackTable::prove(PathId path) {
     }
 }
 
+void StackTable::disprove(PathId path) {
+    tables_->paths.at(raw(path)).is_proved.store(false, std::memory_order_relaxed);
+}
+
 std::string_view StackTable::string(StringId id) const {
     return tables_->strings[raw(id)];
 }

@@ -233,50 +233,61 @@ std::int32_t CodeCache::line_at(CodeIndex index, std::int32_t instruction) const
 }
 
 void CodeCache::verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& stale) {
+    compare(used, holds_);
+    for (std::size_t i = 0; i < used.size(); ++i) {
+        if (holds_[i]) continue;
+        stale.push_back(used[i]);
+        drop(used[i]);
+    }
+}
+
+void CodeCache::compare(std::span<const CodeIndex> codes, std::vector<bool>& holds) {
     constexpr std::size_t kBatch = 256;
-    std::vector<std::byte> bytes(kBatch * Entry::Piece::kMaxBytes);
-    std::vector<ReadRange> ranges;
-    std::vector<std::size_t> owner;  // of each range: index into `used`
-    const std::size_t stale_before = stale.size();
-    const auto check_batch = [&] {
+    stamp_bytes_now_.resize(kBatch * Entry::Piece::kMaxBytes);
+    holds.assign(codes.size(), true);
+    std::vector<ReadRange>& ranges = stamp_ranges_;
+    std::vector<std::size_t>& owner = stamp_owners_;  // of each range: index into `codes`
+    ranges.clear();
+    owner.clear();
+    const auto compare_batch = [&] {
         std::size_t done = 0;
-        std::vector<bool> is_stale(used.size(), false);
         std::size_t piece = 0;  // of its owner
         for (std::size_t i = 0; i < ranges.size(); ++i) {
             if (i >= done) {
                 done += memory_.read(std::span(ranges).subspan(i)).complete;
                 if (done == i) {  // this one can't be read
-                    is_stale[owner[i]] = true;
+                    holds[owner[i]] = false;
                     ++done;
                 }
             }
             piece = i > 0 && owner[i] == owner[i - 1] ? piece + 1 : 0;
-            const Entry::Piece& expected = entries_[used[owner[i]]].stamp[piece];
-            if (std::memcmp(ranges[i].to.data(), expected.bytes.data(), expected.size) != 0) is_stale[owner[i]] = true;
-        }
-        for (std::size_t i = 0; i < used.size(); ++i) {
-            if (is_stale[i]) stale.push_back(used[i]);
+            const Entry::Piece& expected = entries_[codes[owner[i]]].stamp[piece];
+            if (std::memcmp(ranges[i].to.data(), expected.bytes.data(), expected.size) != 0) holds[owner[i]] = false;
         }
         ranges.clear();
         owner.clear();
     };
-    for (std::size_t i = 0; i < used.size(); ++i) {
-        const Entry& entry = entries_[used[i]];
-        if (ranges.size() + entry.stamp_pieces > kBatch) check_batch();
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        const Entry& entry = entries_[codes[i]];
+        if (!entry.is_alive) {
+            holds[i] = false;
+            continue;
+        }
+        if (ranges.size() + entry.stamp_pieces > kBatch) compare_batch();
         for (std::uint32_t p = 0; p < entry.stamp_pieces; ++p) {
-            ranges.push_back({entry.stamp[p].from, std::span(bytes).subspan(ranges.size() * Entry::Piece::kMaxBytes,
-                                                                            entry.stamp[p].size)});
+            ranges.push_back({entry.stamp[p].from,
+                              std::span(stamp_bytes_now_).subspan(ranges.size() * Entry::Piece::kMaxBytes, entry.stamp[p].size)});
             owner.push_back(i);
         }
     }
-    check_batch();
-    for (std::size_t i = stale_before; i < stale.size(); ++i) drop(stale[i]);
+    compare_batch();
 }
 
 void CodeCache::drop(CodeIndex index) {
     Entry& entry = entries_[index];
     if (!entry.is_alive) return;
     entry.is_alive = false;
+    ++drops_;
     const auto found = by_address_.find(raw(entry.address));
     if (found != by_address_.end() && found->second == index) by_address_.erase(found);
     if (entry.version != 0) by_version_.erase(entry.version);

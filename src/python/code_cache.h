@@ -43,7 +43,10 @@ public:
         StringId name = kNoString;
         StringId file = kNoString;
         std::uint32_t used_epoch = 0;     // sample/epoch.h: last epoch in which a sample went through it
-        std::uint64_t good_until = 0;     // ... ticks whose samples its stamp was seen to outlive
+        std::uint64_t good_until = 0;     // ... ticks in whose samples its name was right
+        std::uint64_t verified_until = 0;  // ... ticks that its stamp was seen to outlive
+        std::uint64_t last_asked = 0;      // sample/sampler_names.cpp: the question in which it was met last
+        std::uint64_t sure_copy = 0;       // ... the copy of frames at which its name was right
         std::chrono::nanoseconds first_used{0}, checked{0};
         bool is_dated = false;            // first_used is set
         std::uint64_t verified_generation = 0;  // code_object_generation at which its stamp held (3.14 on)
@@ -82,6 +85,10 @@ public:
     // Compares the stamps of `used` with the target's memory, in few calls. Entries that changed or
     // vanished are dropped and appended to `stale`.
     void verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& stale);
+    // The same comparison alone: which of them stand there as they were read. A dropped one does not.
+    void compare(std::span<const CodeIndex> codes, std::vector<bool>& holds);
+    void drop(CodeIndex index);
+    [[nodiscard]] std::uint64_t drops() const { return drops_; }
     // Dropped indices are given out again only after this call: nobody may hold one any longer.
     void reuse_retired();
     // The code object with this co_version (3.12 on), kNoCode when none is known.
@@ -92,7 +99,6 @@ public:
     [[nodiscard]] std::uint32_t next_serial() const { return next_serial_; }
 
 private:
-    void drop(CodeIndex index);
     bool read_details(Entry& entry, std::span<const std::byte> object);
     bool take_stamp(Entry& entry, std::span<const std::byte> object);
     bool add_string_piece(Entry& entry, Address string);
@@ -109,6 +115,11 @@ private:
     std::uint32_t next_serial_ = 0;
     std::vector<CodeIndex> free_;
     std::vector<CodeIndex> retired_;
+    std::uint64_t drops_ = 0;
+    std::vector<bool> holds_;  // of the stamps that are compared, as the next three
+    std::vector<std::byte> stamp_bytes_now_;
+    std::vector<ReadRange> stamp_ranges_;
+    std::vector<std::size_t> stamp_owners_;
     tsl::robin_map<std::uint64_t, CodeIndex> by_address_;
     tsl::robin_map<std::uint32_t, CodeIndex> by_version_;
     std::map<std::uint64_t, CodeIndex> by_bytecode_;  // start of the bytecode

@@ -60,8 +60,27 @@ void Epoch::confirm(std::span<const CodeIndex> codes, std::uint64_t ticks) {
         CodeCache::Entry& entry = codes_.entry(code);
         if (!entry.is_alive) continue;
         entry.checked = now_;
-        entry.good_until = ticks;
+        entry.good_until = entry.verified_until = ticks;
     }
+}
+
+void Epoch::note_copy(CopyFor what) {
+    ++copy_;
+    copy_for_ = what;
+}
+
+void Epoch::note_sure(CodeIndex code) {
+    CodeCache::Entry& entry = codes_.entry(code);
+    entry.sure_copy = copy_;
+    if (copy_for_ == CopyFor::kSamples) entry.good_until = all_ticks_ + 1;
+}
+
+void Epoch::drop_replaced(CodeIndex code) {
+    CodeCache::Entry& entry = codes_.entry(code);
+    if (!entry.is_alive) return;  // another thread's chain told already
+    if (entry.used_epoch != number_) entry.good_until = all_ticks_ + 1;  // no sample that waits went through it
+    codes_.drop(code);
+    stale_.push_back(code);
 }
 
 bool Epoch::tick(std::chrono::nanoseconds now) {
@@ -80,17 +99,36 @@ bool Epoch::tick(std::chrono::nanoseconds now) {
         confirm(to_verify_, all_ticks_ + 1);
         open_ = pending_.size();  // a record's samples lie on one side of each check
     }
+    note_proofs(false);
     ++all_ticks_;
     return !stale_.empty();
 }
 
-bool Epoch::has_lost_names(const Pending& pending) const {
-    for (PathId path = pending.path; path != kRootPath; path = stacks_.parent_path(path)) {
+bool Epoch::is_sure(const StackBuilder::Chain& chain) const {
+    return std::all_of(chain.steps.begin(), chain.steps.end(), [&](const StackBuilder::Step& step) { return is_sure(step.code); });
+}
+
+void Epoch::note_proofs(bool are_sure) {
+    new_proofs_.clear();
+    builder_.take_proofs(new_proofs_);
+    if (are_sure) return;
+    for (const PathId path : new_proofs_) proofs_.push_back({path, all_ticks_});
+}
+
+// What continues such a path was proved later than it, through the same name: it goes, too.
+void Epoch::take_back_proofs() {
+    for (const Proof& proof : proofs_) {
+        if (has_lost_names(proof.path, proof.tick, &Stale::verified_until)) builder_.disprove(proof.path);
+    }
+}
+
+bool Epoch::has_lost_names(PathId path, std::uint64_t tick, std::uint64_t Stale::*until) const {
+    for (; path != kRootPath; path = stacks_.parent_path(path)) {
         const std::uint32_t identity = builder_.identity_of(path);
         auto lost = std::lower_bound(lost_.begin(), lost_.end(), identity,
                                      [](const Stale& stale, std::uint32_t wanted) { return stale.identity < wanted; });
         for (; lost != lost_.end() && lost->identity == identity; ++lost) {
-            if (pending.record.tick >= lost->good_until) return true;
+            if (tick >= (*lost).*until) return true;
         }
     }
     return false;
@@ -111,11 +149,14 @@ const Epoch::Result& Epoch::end(std::chrono::nanoseconds now, const std::uint64_
         for (const CodeIndex code : to_verify_) codes_.entry(code).verified_generation = *generation + 1;
     }
     lost_.clear();
-    for (const CodeIndex code : stale_) lost_.push_back({codes_.entry(code).identity, codes_.entry(code).good_until});
+    for (const CodeIndex code : stale_) lost_.push_back({codes_.entry(code).identity, codes_.entry(code).good_until, codes_.entry(code).verified_until});
     std::sort(lost_.begin(), lost_.end(), [](const Stale& a, const Stale& b) { return a.identity < b.identity; });
 
+    note_proofs(false);
+    if (!lost_.empty()) take_back_proofs();
+    proofs_.clear();
     for (Pending& pending : pending_) {
-        if (!lost_.empty() && has_lost_names(pending)) {
+        if (!lost_.empty() && has_lost_names(pending.path, pending.record.tick, &Stale::good_until)) {
             pending.record.stack = builder_.unproved(nullptr);
             result_.demoted += pending.record.samples;
         }

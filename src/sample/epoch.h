@@ -7,6 +7,8 @@
 // while all is well: a target that makes and drops code all the time is checked at every sample. None is
 // longer than 50 ms, since what still waits when the target ends can't be checked any more.
 //
+// A path that was proved meanwhile is what the names said: where one of them was not right, the proof is taken back.
+//
 // Code that is new to us is checked more often, at the latest when a sixteenth of its age has passed: what
 // runs once, as a module's body does, is freed soon after, and its samples must not lose their names by it.
 #pragma once
@@ -45,9 +47,26 @@ class Epoch {
 public:
     Epoch(CodeCache& codes, StackTable& stacks, StackBuilder& builder);
 
-    // Notes that a sample went through all codes of `chain`.
+    // Notes that a sample or a proof went through all codes of `chain`.
     void mark_used(StackBuilder::Chain& chain);
     void mark_used(CodeIndex code);
+    // Frames are copied now: those of this tick's samples, or others for a proof.
+    enum class CopyFor : bool { kProof, kSamples };
+    void note_copy(CopyFor what);
+    // The name of `code` was right at the copy, though it may be freed by the end of the tick.
+    void note_sure(CodeIndex code);
+    [[nodiscard]] bool is_sure(CodeIndex code) const {
+        const CodeCache::Entry& entry = codes_.entry(code);
+        return entry.is_alive && entry.sure_copy == copy_;
+    }
+    [[nodiscard]] bool is_sure(const StackBuilder::Chain& chain) const;
+    // What was proved since the last call: by names that were all sure, or to be taken back should one of them turn out
+    // to be stale.
+    void note_proofs(bool are_sure);
+    // Whether code was replaced a short while ago, so that more of it may be any time.
+    [[nodiscard]] bool is_wary() const { return wanted_ticks_ < kLongestTicks; }
+    // Something else stands there by now, which was found before a sample of this tick went through it.
+    void drop_replaced(CodeIndex code);
     void add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
              std::chrono::nanoseconds when, SampleMarks marks = {});
     // Several equal stacks of one moment (tasks that wait alike), which weigh `weight` together: a record of its own.
@@ -74,12 +93,19 @@ private:
         bool goes_on = false;  // it is the last one's run, but a check of names lies between them
         bool is_run = true;    // of one sample a tick
     };
+    struct Proof {
+        PathId path;
+        std::uint64_t tick;
+    };
     struct Stale {
         std::uint32_t identity;
-        std::uint64_t good_until;  // the number of ticks whose samples its stamp was seen to outlive
+        std::uint64_t good_until;      // the number of ticks in whose samples it was right
+        std::uint64_t verified_until;  // the number of ticks that its stamp was seen to outlive
     };
     void confirm(std::span<const CodeIndex> codes, std::uint64_t ticks);
-    [[nodiscard]] bool has_lost_names(const Pending& pending) const;
+    // Whether a code on this path is not known to have been itself at this tick.
+    [[nodiscard]] bool has_lost_names(PathId path, std::uint64_t tick, std::uint64_t Stale::*until) const;
+    void take_back_proofs();
 
     static constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(50);
     static constexpr std::uint32_t kLongestTicks = 32;
@@ -91,11 +117,15 @@ private:
     StackTable& stacks_;
     StackBuilder& builder_;
     std::vector<Pending> pending_;
+    std::vector<Proof> proofs_;
+    std::vector<PathId> new_proofs_;
     std::vector<CodeIndex> used_;
     std::vector<CodeIndex> young_;  // of them
     std::vector<CodeIndex> to_verify_;
     std::vector<CodeIndex> stale_;
     std::vector<Stale> lost_;  // by identity
+    std::uint64_t copy_ = 0;  // number of the copy that is looked at
+    CopyFor copy_for_ = CopyFor::kSamples;
     std::size_t open_ = 0;     // records before this one take no more samples
     std::chrono::nanoseconds now_{0};
     Result result_;

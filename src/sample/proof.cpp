@@ -107,6 +107,7 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
     if (!instruction) return;
     if (shape_.is_suspended(*callee) && (*instruction <= 0 || !shape_.clears_popped_frames())) return;
     builder_.prove(builder_.child_path(step.path, code));
+    earlier_callee_ = code;
 }
 
 // A code that is reached by one path alone can't mix two callers' stacks. What its call site says it calls
@@ -127,6 +128,7 @@ void PathProver::extend_by_sole_callers(const Walk& after, const StackBuilder::C
 bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
     const Walk& after = reader.walk();
     const std::size_t count = std::min(after.frames.size(), chain.steps.size());
+    earlier_callee_ = kNoCode;
     if (after.end != WalkEnd::kRoot || after.frames.size() > kMaxFrames) return false;
     earlier_.clear();
     while (earlier_.size() < count) {

@@ -34,6 +34,8 @@ public:
     // `chain` was built from the reader's walk. Proves what can be proved of it; true when its whole path is.
     bool prove(ThreadReader& reader, const StackBuilder::Chain& chain);
 
+    // The code of the earlier copy that the last call proved above one of the chain's, else kNoCode.
+    [[nodiscard]] CodeIndex earlier_callee() const { return earlier_callee_; }
     [[nodiscard]] std::uint64_t proofs() const { return proofs_; }
 
 private:
@@ -74,6 +76,7 @@ private:
     std::vector<std::byte> site_bytes_;
     std::vector<ReadRange> ranges_;
     tsl::robin_map<std::uint32_t, std::uint8_t> sightings_;
+    CodeIndex earlier_callee_ = kNoCode;
     std::uint64_t proofs_ = 0;
 };
 

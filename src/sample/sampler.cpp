@@ -233,7 +233,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
         native_->refresh();
     }
     plan_read(when);
-    builder_.note_copy();
+    note_copy(Epoch::CopyFor::kSamples);
     read_ranges();
     parse_interpreters();
     in_doubt_.clear();

@@ -47,9 +47,9 @@ struct SamplerOptions {
     bool with_lines = true;
     bool gc_marker = true;
     AsyncOptions async;
-    // One stack of a thread's chains in several interpreters. Off: recordings showed a joined stack that never was, once
-    // in some thirty of 2 s (3.12, 3.13), and the cause is not known.
-    bool join_chains = false;
+    // Up to 3.13: code objects that were read later than this after the frames that refer to them may not be theirs. As
+    // much again for each ten that were read.
+    std::chrono::nanoseconds name_within = std::chrono::microseconds(250);
     NativeAddresses* natives = nullptr;  // with native frames, noted there; it must outlive the sampler
 };
 
@@ -172,6 +172,7 @@ private:
     void settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain& chain);
     std::optional<RawFrame> sure_leaf(Thread& thread);
     void infer_leaves();
+    bool prove_by_copies(Thread& thread, StackBuilder::Chain& chain);
     bool prove_by_looks(Thread& thread);
     void prove_by_stop(Thread& thread);
     bool hold(Address thread, const std::function<void()>& copy);
@@ -198,13 +199,26 @@ private:
     void take_chains(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void take_chains_of(Thread& runner, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled join_chains();
-    void prove_chains(Thread& runner);
+    bool prove_chains_by_copies();
+    void prove_chains_by_stop(Thread& runner);
     [[nodiscard]] bool is_as_listed(const Interpreter& interpreter) const;
     [[nodiscard]] ThreadTriage::State look_at(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds reuse_within);
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
-    [[nodiscard]] bool still_stands(const StackBuilder::Chain& chain);
-    bool build_whole(const Walk& walk, StackBuilder::Chain& chain);
+    // src/sample/sampler_names.cpp
+    enum class Held : bool { kNo, kStopped };  // whether the thread was stopped all the while
+    void note_copy(Epoch::CopyFor what);
+    std::optional<StackBuilder::Built> build_named(const Thread& thread, const Walk& walk, StackBuilder::Chain& chain, Held held);
+    // kReplaced: something else stands at one of its addresses by now, so that the chain must be built again.
+    enum class Names : std::uint8_t { kGood, kReplaced, kUnknown };
+    Names check_names(const Thread& thread, StackBuilder::Chain& chain, Held held);
+    struct Standing {  // frames from the root on
+        std::size_t frames = 0;
+        std::size_t live = 0;
+    };
+    [[nodiscard]] Standing count_standing(const Thread& thread, const StackBuilder::Chain& chain);
+    [[nodiscard]] bool is_too_late(const Thread& thread, std::size_t codes_read) const;
     [[nodiscard]] bool has_freed_code();
+    bool build_whole(const Thread& thread, const Walk& walk, StackBuilder::Chain& chain, Held held = Held::kNo);
     [[nodiscard]] bool holds_gil(const Thread& thread) const;
     [[nodiscard]] bool is_collecting(const Thread& thread) const;
     void record_sampled(Thread& thread, const Sampled& sampled, bool collects, std::chrono::nanoseconds when,
@@ -236,6 +250,12 @@ private:
     HoldBudget holds_;
     LookBudget looks_;
     StackBuilder::Chain other_chain_;  // of a stop or a second look
+    std::chrono::nanoseconds copied_at_{0};  // the frames that are looked at now
+    std::uint64_t asking_ = 0;            // number of the question
+    std::vector<CodeIndex> asked_codes_;  // whose names are checked now
+    std::vector<std::size_t> asked_depths_;
+    std::vector<bool> stamps_hold_;
+    std::vector<std::uint64_t> standing_codes_;
     std::unique_ptr<AsyncSampler> async_;  // none where it is off
     std::vector<LoopSample> loop_samples_;  // of this tick
 

@@ -29,35 +29,6 @@ bool Sampler::is_complete(const Walk& walk, const StackBuilder::Chain& chain, St
     return layout_.frame_root != FrameRoot::kThreadFrame || !codes_.entry(chain.steps.front().code).is_generator;
 }
 
-// A code object that was read only after the frames were copied may be another one by now. It is not as long as no
-// code object was freed since (3.14 on count that), or as its frame still stands there: it holds a reference to it.
-bool Sampler::still_stands(const StackBuilder::Chain& chain) {
-    if (has(layout_.interpreter.code_object_generation) && !has_freed_code()) return true;
-    const std::size_t count = chain.frames.size();
-    std::vector<std::uint64_t> codes(chain.read_at.size());
-    std::vector<ReadRange> ranges;
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-        const RawFrame& frame = chain.frames[count - 1 - chain.read_at[i]];
-        ranges.push_back({frame.address + at(layout_.frame.code), std::as_writable_bytes(std::span(codes).subspan(i, 1))});
-    }
-    if (memory_.read(ranges).complete != ranges.size()) return false;
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-        if (Address{codes[i] & layout_.pointer_mask} != chain.frames[count - 1 - chain.read_at[i]].code) return false;
-    }
-    return true;
-}
-
-// Whether any interpreter has freed a code object since the slices of this tick were read, before all frames.
-bool Sampler::has_freed_code() {
-    const Offset offset = layout_.interpreter.code_object_generation;
-    for (const Interpreter& interpreter : interpreters_) {
-        if (!interpreter.has_slice) return true;
-        const auto now = read_value<std::uint64_t>(memory_, interpreter.state.address + at(offset));
-        if (!now || *now != load<std::uint64_t>(interpreter.slice.data(), at(offset) - slice_begin_)) return true;
-    }
-    return false;
-}
-
 // What stood at the pointer to the leaf when that was read, though its callers are lost.
 std::optional<RawFrame> Sampler::sure_leaf(Thread& thread) {
     const Walk& walk = thread.reader.walk();
@@ -83,13 +54,9 @@ std::optional<RawFrame> Sampler::sure_leaf(Thread& thread) {
 
 // Brings `chain` to the state of `walk`. True for a whole chain, whose codes are those that it was copied with; one of
 // which that can't be said is forgotten.
-bool Sampler::build_whole(const Walk& walk, StackBuilder::Chain& chain) {
-    const StackBuilder::Built built = builder_.build(walk, chain);
-    if (chain.read_code && !still_stands(chain)) {
-        chain = {};
-        return false;
-    }
-    return is_complete(walk, chain, built);
+bool Sampler::build_whole(const Thread& thread, const Walk& walk, StackBuilder::Chain& chain, Held held) {
+    const auto built = build_named(thread, walk, chain, held);
+    return built && is_complete(walk, chain, *built);
 }
 
 // The path is real; the instructions of its callers may be of another moment.
@@ -103,7 +70,6 @@ void Sampler::settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain
 }
 
 Sampler::Sampled Sampler::assess(Thread& thread) {
-    using Built = StackBuilder::Built;
     Sampled sampled;
     const auto use = [&](StackBuilder::Chain& chain, bool known) {
         sampled.chain = &chain;
@@ -125,13 +91,9 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     if (thread.reader.leaf() == kNullAddress) return keep_leaf(nullptr);  // it could not be read
     const Walk& walk = thread.reader.walk();
     const RawFrame* leaf = walk.frames.empty() ? nullptr : &walk.frames.front();
-    const Built built = builder_.build(walk, thread.chain);
-    if (thread.chain.read_code && !still_stands(thread.chain)) {
-        thread.chain.steps.clear();
-        thread.chain.frames.clear();
-        return keep_leaf(nullptr);
-    }
-    const bool complete = is_complete(walk, thread.chain, built);
+    const auto built = build_named(thread, walk, thread.chain, Held::kNo);
+    if (!built) return keep_leaf(nullptr);
+    const bool complete = is_complete(walk, thread.chain, *built);
     if (complete && stacks_.is_proved(builder_.path_of(thread.chain))) {
         settle_lines(thread, walk, thread.chain);
         epoch_.mark_used(thread.chain);
@@ -140,19 +102,19 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     if (complete && thread.seen != ThreadTriage::State::kRunning && stayed_blocked(thread)) {
         builder_.prove(builder_.path_of(thread.chain));  // nothing moved while it was copied
         epoch_.mark_used(thread.chain);
+        epoch_.note_proofs(epoch_.is_sure(thread.chain));
         return use(thread.chain, true);
     }
 
     thread.sandwich_samples = kSandwichAfterDoubt;
     thread.plan_samples = kFreshPlans;
     const Walk& before = thread.reader.walk_before();
-    if (complete && thread.may_prove && prover_.prove(thread.reader, thread.chain)) {
+    if (complete && thread.may_prove && prove_by_copies(thread, thread.chain)) {
         looks_.note_proof();
-        epoch_.mark_used(thread.chain);
         return use(thread.chain, true);
     }
     // The pointer to the leaf was read between the copies: the earlier one may hold what the later lost.
-    const auto build_other = [&](const Walk& other) { return build_whole(other, thread.chain_before); };
+    const auto build_other = [&](const Walk& other) { return build_whole(thread, other, thread.chain_before); };
     const bool complete_before = !before.frames.empty() && build_other(before);
     if (complete_before && stacks_.is_proved(builder_.path_of(thread.chain_before))) {
         epoch_.mark_used(thread.chain_before);
@@ -200,6 +162,16 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
 
 void Sampler::infer_leaves() { builder_.infer_leaves(kInferSightings); }
 
+// Whatever is proved holds as long as the names do that it went through.
+bool Sampler::prove_by_copies(Thread& thread, StackBuilder::Chain& chain) {
+    const bool is_proved = prover_.prove(thread.reader, chain);
+    const CodeIndex beyond = prover_.earlier_callee();
+    epoch_.mark_used(chain);
+    if (beyond != kNoCode) epoch_.mark_used(beyond);
+    epoch_.note_proofs(epoch_.is_sure(chain) && (beyond == kNoCode || epoch_.is_sure(beyond)));
+    return is_proved;
+}
+
 // The plan has learnt now what the sample missed, so that a second sandwich at once may hold what the first did
 // not. It proves the stack of its own moment, and takes no sample: where the thread has stayed until then, that is
 // the sample's path.
@@ -209,12 +181,12 @@ bool Sampler::prove_by_looks(Thread& thread) {
         looks_.spend();
         look_ranges_.clear();
         thread.reader.plan(look_ranges_, true);
-        builder_.note_copy();
+        note_copy(Epoch::CopyFor::kProof);
         read_all(memory_, look_ranges_, look_filled_);
         if (thread.reader.take(memory_, look_filled_) != ThreadReader::Status::kOk) return false;
-        if (!build_whole(thread.reader.walk(), other_chain_)) continue;
+        if (!build_whole(thread, thread.reader.walk(), other_chain_)) continue;
         const bool is_new = !stacks_.is_proved(builder_.path_of(other_chain_));
-        if (is_new && prover_.prove(thread.reader, other_chain_)) looks_.note_proof();
+        if (is_new && prove_by_copies(thread, other_chain_)) looks_.note_proof();
         if (thread.wanted != kRootPath && stacks_.is_proved(thread.wanted)) return true;
     }
     return false;
@@ -231,14 +203,17 @@ void Sampler::prove_by_stop(Thread& thread) {
         budget_.spend(monotonic_now() - began);
         return;
     }
-    builder_.note_copy();
+    note_copy(Epoch::CopyFor::kProof);
     read_ranges();
     const ThreadReader::Status status = thread.reader.take(memory_, filled_);
+    // Code that is new is read while its frames stand.
+    const bool is_whole = status == ThreadReader::Status::kOk && build_whole(thread, thread.reader.walk(), other_chain_, Held::kStopped);
     stopper_->resume();
     budget_.spend(monotonic_now() - began);
-    if (status != ThreadReader::Status::kOk) return;
-    if (!build_whole(thread.reader.walk(), other_chain_)) return;
+    if (!is_whole) return;
     builder_.prove(builder_.path_of(other_chain_));
+    epoch_.mark_used(other_chain_);
+    epoch_.note_proofs(epoch_.is_sure(other_chain_));
     builder_.note_accepted(other_chain_);
 }
 

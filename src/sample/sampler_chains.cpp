@@ -13,14 +13,22 @@
 
 namespace pyprof {
 
+namespace {
+
 using std::chrono::nanoseconds;
+
+// Copies of all chains, the outer ones before and after the inner ones, are of one moment when they took no longer than
+// this: no thread leaves one interpreter's code, compiles and runs other code in it and comes back so soon.
+constexpr nanoseconds kOneMoment = std::chrono::microseconds(20);
+
+}  // namespace
 
 // Which part of memory is the stack of which thread. Both C libraries keep what pthread_self() points to at the top of
 // the thread's stack; the main thread's has a name. Of several thread states that name a thread, that of the oldest
 // interpreter is its own.
 void Sampler::find_c_stacks() {
     c_stacks_.clear();
-    has_chains_ = options_.join_chains && interpreters_.size() > 1 && layout_.frame_root != FrameRoot::kThreadFrame && native_ == nullptr;
+    has_chains_ = interpreters_.size() > 1 && layout_.frame_root != FrameRoot::kThreadFrame && native_ == nullptr;
     if (!has_chains_) {
         for (const auto& thread : threads_) {
             thread->is_inner = false;
@@ -132,9 +140,9 @@ void Sampler::take_chains_of(Thread& runner, nanoseconds when, nanoseconds weigh
     Sampled whole = join_chains();
     if (chains_of_one_.size() > 1 && whole.is_known && !stacks_.is_proved(whole.path)) {
         if (runner.seen != ThreadTriage::State::kRunning) {
-            if (stayed_blocked(runner)) stacks_.prove(whole.path);
-        } else if (stopper_ != nullptr && budget_.allows(when - start_)) {
-            prove_chains(runner);
+            if (stayed_blocked(runner)) builder_.prove_joined(whole.path);
+        } else if (!(looks_.allows() && prove_chains_by_copies()) && stopper_ != nullptr && budget_.allows(when - start_)) {
+            prove_chains_by_stop(runner);
         }
     }
     whole.is_known = whole.is_known && stacks_.is_proved(whole.path);
@@ -168,9 +176,58 @@ Sampler::Sampled Sampler::join_chains() {
     return whole;
 }
 
+// All chains once more in one call, each one's copies around those of what it calls. What is proved is the stack of that
+// moment, which need not be the sample's.
+bool Sampler::prove_chains_by_copies() {
+    looks_.spend();
+    std::vector<std::vector<ReadRange>> planned(chains_of_one_.size());
+    std::vector<std::size_t> fronts(planned.size());  // a sandwich's halves lie around the pointer in its middle
+    look_ranges_.clear();
+    for (std::size_t i = 0; i < planned.size(); ++i) {
+        const bool is_outer = i + 1 < planned.size();
+        chains_of_one_[i].thread->reader.plan(planned[i], is_outer);
+        fronts[i] = is_outer ? planned[i].size() / 2 : planned[i].size();
+        look_ranges_.insert(look_ranges_.end(), planned[i].begin(), planned[i].begin() + static_cast<std::ptrdiff_t>(fronts[i]));
+    }
+    for (std::size_t i = planned.size(); i-- > 0;) {
+        look_ranges_.insert(look_ranges_.end(), planned[i].begin() + static_cast<std::ptrdiff_t>(fronts[i]), planned[i].end());
+    }
+    note_copy(Epoch::CopyFor::kProof);
+    read_all(memory_, look_ranges_, look_filled_);
+    if (monotonic_now() - copied_at_ > kOneMoment) return false;
+
+    const std::vector<std::uint8_t> all = look_filled_;
+    std::size_t front = 0;
+    std::size_t back = all.size();
+    bool are_sure = true;
+    StackBuilder::Place place;
+    for (std::size_t i = 0; i < planned.size(); ++i) {
+        const std::size_t rest = planned[i].size() - fronts[i];
+        std::vector<std::uint8_t> filled(all.begin() + static_cast<std::ptrdiff_t>(front), all.begin() + static_cast<std::ptrdiff_t>(front + fronts[i]));
+        filled.insert(filled.end(), all.begin() + static_cast<std::ptrdiff_t>(back - rest), all.begin() + static_cast<std::ptrdiff_t>(back));
+        front += fronts[i];
+        back -= rest;
+        Thread& thread = *chains_of_one_[i].thread;
+        const std::uint64_t misses = thread.reader.misses();
+        if (thread.reader.take(memory_, filled) != ThreadReader::Status::kOk) return false;
+        if (thread.reader.misses() != misses) return false;  // what the plan missed was read later
+        const Walk& walk = thread.reader.walk();
+        const bool is_outer = i + 1 < planned.size();
+        if (is_outer && (thread.reader.walk_before().end != WalkEnd::kRoot || thread.reader.walk_before().frames != walk.frames)) return false;
+        if (!build_whole(thread, walk, other_chain_) || !stacks_.is_proved(builder_.path_of(other_chain_))) return false;
+        epoch_.mark_used(other_chain_);
+        are_sure = are_sure && epoch_.is_sure(other_chain_);
+        place = builder_.join(place.stack, builder_.stack_of(other_chain_));
+    }
+    looks_.note_proof();
+    builder_.prove_joined(place.path);
+    epoch_.note_proofs(are_sure);
+    return true;
+}
+
 // All chains once more, while the thread that runs them is stopped: what they hold then did stand there at one moment.
 // That need not be the sample's.
-void Sampler::prove_chains(Thread& runner) {
+void Sampler::prove_chains_by_stop(Thread& runner) {
     std::vector<std::vector<ReadRange>> planned(chains_of_one_.size());
     look_ranges_.clear();
     for (std::size_t i = 0; i < planned.size(); ++i) {
@@ -182,23 +239,27 @@ void Sampler::prove_chains(Thread& runner) {
         budget_.spend(monotonic_now() - began);
         return;
     }
+    note_copy(Epoch::CopyFor::kProof);
     read_all(memory_, look_ranges_, look_filled_);
+    StackBuilder::Place place;
     bool is_good = true;
+    bool are_sure = true;
     auto filled = std::span<const std::uint8_t>(look_filled_);
-    for (std::size_t i = 0; i < planned.size(); ++i) {
-        is_good = chains_of_one_[i].thread->reader.take(memory_, filled.first(planned[i].size())) == ThreadReader::Status::kOk && is_good;
+    for (std::size_t i = 0; is_good && i < planned.size(); ++i) {
+        Thread& thread = *chains_of_one_[i].thread;
+        is_good = thread.reader.take(memory_, filled.first(planned[i].size())) == ThreadReader::Status::kOk &&
+                  build_whole(thread, thread.reader.walk(), other_chain_, Held::kStopped);
         filled = filled.subspan(planned[i].size());
+        if (!is_good) break;
+        builder_.prove(builder_.path_of(other_chain_));
+        epoch_.mark_used(other_chain_);
+        are_sure = are_sure && epoch_.is_sure(other_chain_);
+        place = builder_.join(place.stack, builder_.stack_of(other_chain_));
     }
     stopper_->resume();
     budget_.spend(monotonic_now() - began);
-
-    StackBuilder::Place place;
-    for (std::size_t i = 0; is_good && i < planned.size(); ++i) {
-        is_good = build_whole(chains_of_one_[i].thread->reader.walk(), other_chain_);
-        if (is_good) builder_.prove(builder_.path_of(other_chain_));
-        if (is_good) place = builder_.join(place.stack, builder_.stack_of(other_chain_));
-    }
-    if (is_good) stacks_.prove(place.path);
+    if (is_good) builder_.prove_joined(place.path);
+    epoch_.note_proofs(are_sure);
 }
 
 }  // namespace pyprof

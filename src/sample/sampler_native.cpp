@@ -51,6 +51,7 @@ bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, ThreadReader
         is_taken = true;
     };
     StackCopier::Copied copied;
+    note_copy(Epoch::CopyFor::kProof);  // a copy of this thread alone: it says nothing of the samples of others
     if (moves) {
         copied = native_->copier().copy_running(tid, ranges_, native_->copy(), kStopPatience,
                                                 finish_in_stop ? StackCopier::WhileStopped(take) : StackCopier::WhileStopped());
@@ -103,9 +104,10 @@ void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, 
     if (!has_stack_to_show(thread, status)) return;
     const bool collects = options_.gc_marker && thread.holds_gil && is_collecting(thread);
     const bool has_loop = async_ != nullptr && async_->has_loop(thread.state.address);
-    if (is_one_moment && build_whole(thread.reader.walk(), thread.chain)) {
+    if (is_one_moment && build_whole(thread, thread.reader.walk(), thread.chain)) {
         builder_.prove(builder_.path_of(thread.chain));
         epoch_.mark_used(thread.chain);
+        epoch_.note_proofs(epoch_.is_sure(thread.chain));
         const NativeStacks::Part part{&thread.reader, &thread.chain};
         const std::string waits = marker_of(thread);
         const NativeStacks::Markers markers{collects ? "[gc]" : "", waits};

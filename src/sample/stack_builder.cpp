@@ -92,6 +92,11 @@ StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
         cut_.frames.insert(cut_.frames.end(), frames->end() - static_cast<std::ptrdiff_t>(cut_at), frames->end());
         frames = &cut_.frames;
     }
+    if (chain.drops != codes_.drops()) {
+        chain.drops = codes_.drops();
+        const auto dropped = std::find_if(chain.steps.begin(), chain.steps.end(), [&](const Step& step) { return !codes_.entry(step.code).is_alive; });
+        chain.steps.erase(dropped, chain.steps.end());
+    }
     const std::size_t count = frames->size();
     std::size_t common = 0;  // frames from the root that are as they were
     const std::size_t most = std::min({count, chain.frames.size(), chain.steps.size()});
@@ -126,7 +131,24 @@ void StackBuilder::prove(PathId path) {
         Lineage& lineage = lineage_of(identity_of(p));
         if (lineage.paths++ == 0) lineage.first = p;
     }
+    prove_joined(path);
+}
+
+void StackBuilder::prove_joined(PathId path) {
+    for (PathId p = path; !stacks_.is_proved(p); p = stacks_.parent_path(p)) new_proofs_.push_back(p);
     stacks_.prove(path);
+}
+
+void StackBuilder::take_proofs(std::vector<PathId>& proofs) {
+    proofs.insert(proofs.end(), new_proofs_.begin(), new_proofs_.end());
+    new_proofs_.clear();
+}
+
+void StackBuilder::disprove(PathId path) {
+    stacks_.disprove(path);
+    Lineage& lineage = lineage_of(identity_of(path));
+    // Of several paths it is not known which was the second: then the code counts as one of many callers.
+    if (lineage.paths > 0 && (lineage.first != path || lineage.paths == 1)) --lineage.paths;
 }
 
 void StackBuilder::note_accepted(const Chain& chain) {

@@ -38,6 +38,7 @@ public:
         std::vector<Step> steps;       // root first, as long as frames where the chain made sense
         std::uint32_t marked_epoch = 0;  // its codes are noted as used in this epoch
         std::size_t unchanged = 0;       // steps that the last build left as they were
+        std::uint64_t drops = 0;         // code objects that were dropped before the last build
         bool read_code = false;          // a code object was read after the frames were copied
         std::vector<std::uint32_t> read_at;  // ... the steps that go through such
     };
@@ -60,6 +61,13 @@ public:
 
     // Marks a path and its prefixes as real, and learns from it which codes have one caller alone.
     void prove(PathId path);
+    // The same for a path that joins two chains: nobody's caller is learnt from it.
+    void prove_joined(PathId path);
+    // What was proved since the last call goes to the end of `proofs`: it holds as long as the names that it went
+    // through do (sample/epoch.h).
+    void take_proofs(std::vector<PathId>& proofs);
+    // Takes a proof back; the caller does so for every path that continues this one.
+    void disprove(PathId path);
     // A sample was accepted as this chain: counts for is_sole(), and remembers its callers' lines.
     void note_accepted(const Chain& chain);
     // Whether `path` is the only known one that ends in its code, after so many sightings that another one
@@ -136,6 +144,7 @@ private:
     CodeCache& codes_;
     StackTable& stacks_;
     bool with_lines_;
+    std::vector<PathId> new_proofs_;
     std::vector<Lineage> lineages_;      // by identity
     std::vector<StackId> last_callers_;  // by path: the parent stack of its last accepted sample
     std::uint32_t copy_serial_ = ~0U;    // code objects from this one on were read after the copy

@@ -104,6 +104,7 @@ std::uint64_t sample_under(const FaultPlan& plan, const Stored& stored) {
     Kept kept;
     SamplerOptions options;
     options.which = WhichThreads::kAll;
+    options.name_within = std::chrono::hours(1);
     Sampler sampler(*stored.target, *process, stacks, options, kept);
     auto now = 1ms;
     for (std::uint64_t tick = 0; tick < kTicks; ++tick) sampler.tick(now += 1ms, 1ms);

@@ -21,6 +21,13 @@ struct EpochFixture : Fixture {
         epoch.mark_used(chain);
         epoch.add(thread, stack_builder.stack_of(chain), stack_builder.path_of(chain), 10ms, when);
     }
+    PathId prove(const std::vector<Address>& root_first) {
+        StackBuilder::Chain chain;
+        REQUIRE(stack_builder.build(walk(root_first), chain) != StackBuilder::Built::kTorn);
+        epoch.mark_used(chain);
+        stack_builder.prove(stack_builder.path_of(chain));
+        return stack_builder.path_of(chain);
+    }
     std::vector<SampleRecord> end(const std::uint64_t* generation = nullptr) {
         const auto records = epoch.end(now, generation).records;
         codes.reuse_retired();
@@ -51,6 +58,33 @@ TEST_CASE("epoch: samples whose code stays are committed as they are") {
         CHECK(fixture.text(records[0].stack) == "main;leaf");
         CHECK(fixture.text(records[1].stack) == "main");
         CHECK(records[0].weight == 10ms);
+    });
+}
+
+TEST_CASE("epoch: a proof goes with the names that it went through, and with what continues it") {
+    for_each_layout([](const KnownLayout& known) {
+        EpochFixture fixture(known.layout);
+        const Address main = fixture.code("main");
+        const Address other = fixture.code("other");
+        const Address leaf = fixture.code("leaf");
+        const PathId early = fixture.prove({main, leaf});
+        fixture.epoch.tick(fixture.now);  // young code is checked at its end
+        const PathId late = fixture.prove({other, leaf, main});
+        const PathId kept = fixture.prove({other, main});
+        fixture.replace(leaf, "elsewhere");
+        CHECK(fixture.epoch.tick(fixture.now));
+        CHECK(fixture.stacks.is_proved(late));
+        (void)fixture.end();
+        CHECK(fixture.stacks.is_proved(early));
+        CHECK(fixture.stacks.is_proved(kept));
+        CHECK_FALSE(fixture.stacks.is_proved(late));
+        CHECK_FALSE(fixture.stacks.is_proved(fixture.stacks.parent_path(late)));
+        CHECK(fixture.stacks.is_proved(fixture.stacks.parent_path(fixture.stacks.parent_path(late))));
+        // What was proved in an earlier epoch was right then.
+        fixture.replace(main, "another");
+        (void)fixture.prove({other, main});
+        (void)fixture.end();
+        CHECK(fixture.stacks.is_proved(kept));
     });
 }
 

@@ -86,6 +86,7 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
     Found found;
     SamplerOptions sampling;
     sampling.rate_hz = 4'000;
+    sampling.name_within = std::chrono::hours(1);
     Sampler sampler(python.target, *process, stacks, sampling, found);
 
     FakeMemory& memory = python.target.fake();

@@ -85,24 +85,28 @@ struct Sampling {
         SamplerOptions options;
         options.which = which;
         options.rate_hz = rate_hz;
-        options.join_chains = true;
+        options.name_within = 1h;  // no claim here depends on how fast this machine is
         sampler = std::make_unique<Sampler>(python.target, *process, stacks, options, seen);
     }
     Sampler::Outcome tick() { return sampler->tick(now += 1ms, 1ms); }
     void ticks(int count) {
         for (int i = 0; i < count; ++i) REQUIRE(tick() == Sampler::Outcome::kOk);
     }
-    // What was committed: samples by thread number and names, root first.
+    // Names, root first.
+    [[nodiscard]] std::string text(StackId stack) const {
+        std::string text;
+        for (; stack != kRootStack; stack = stacks.node(stack).parent) {
+            const std::string name(stacks.string(stacks.frame(stacks.node(stack).frame).name));
+            text = text.empty() ? name : name + ";" + text;
+        }
+        return text;
+    }
+    // What was committed: samples by thread number and names.
     Sums result() {
         sampler->finish(now);
         Sums sums;
         for (const SampleRecord& record : seen.records) {
-            std::string text;
-            for (StackId stack = record.stack; stack != kRootStack; stack = stacks.node(stack).parent) {
-                const std::string name(stacks.string(stacks.frame(stacks.node(stack).frame).name));
-                text = text.empty() ? name : name + ";" + text;
-            }
-            sums[{seen.threads.at(record.thread).native_id, text}] += record.samples;
+            sums[{seen.threads.at(record.thread).native_id, text(record.stack)}] += record.samples;
         }
         return sums;
     }
