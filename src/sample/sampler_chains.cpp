@@ -141,6 +141,7 @@ void Sampler::take_chains_of(Thread& runner, nanoseconds when, nanoseconds weigh
     if (chains_of_one_.size() > 1 && whole.is_known && !stacks_.is_proved(whole.path)) {
         if (runner.seen != ThreadTriage::State::kRunning) {
             if (stayed_blocked(runner)) builder_.prove_joined(whole.path);
+            epoch_.note_proofs(false);
         } else if (!(looks_.allows() && prove_chains_by_copies()) && stopper_ != nullptr && budget_.allows(when - start_)) {
             prove_chains_by_stop(runner);
         }

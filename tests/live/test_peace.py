@@ -20,17 +20,18 @@ def test_target_keeps_its_speed(python, tmp_path):
              "-o", str(tmp_path / "out.txt")],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )
-        seen, during = set(), []
+        held, during = 0, []
         while recorder.poll() is None:
-            seen |= set(program.thread_states().values())
-            seen.add("tracer " + program.status("TracerPid"))
+            held += bool(set(program.thread_states().values()) & set("tT"))
+            held += program.status("TracerPid") != "0"
             during.append(program.report())
         assert recorder.returncode == 0
         after = [program.report() for _ in range(10)]
         states = set(program.thread_states().values())
         program.finish()
-    assert not (seen | states) & set("tT")
-    assert seen & {"tracer 0"} and len([word for word in seen if word.startswith("tracer")]) == 1
+    assert not states & set("tT")
+    # Stops for proofs take a thousandth of the time: of some twenty looks that they are seen at three once in a million.
+    assert held <= 2
     # Steps for each second of the target's own processor time: other work on the machine cancels out.
     before, during, after = (
         statistics.median(line["steps"] / line["cpu"] for line in lines) for lines in (before, during, after))
