@@ -81,13 +81,7 @@ void AwaiterFinder::take_callbacks(Memory& memory, const Open& from, std::vector
 
 std::vector<Address> AwaiterFinder::items_of(Memory& memory, Address list) const {
     if (list == kNullAddress || kinds_->kind_of(memory, list) != ObjectKind::kList) return {};
-    const auto header = layout_->object.header_size;
-    const auto size = read_value<std::uint64_t>(memory, list + header);
-    const auto items = read_pointer(memory, list + header + 8);
-    if (!size || !items || *size > left_ || !can_be_object(*items)) return {};
-    std::vector<Address> found(static_cast<std::size_t>(*size));
-    if (!read_bytes(memory, *items, std::as_writable_bytes(std::span(found)))) return {};
-    return found;
+    return read_list(memory, *layout_, list, left_).value_or(std::vector<Address>());
 }
 
 // [(callback, context), ...]

@@ -29,7 +29,7 @@ bool is_tuple(Memory& memory, const Layout& layout, Address object) {
 
 std::vector<OriginFrame> read_coroutine_origin(Memory& memory, const Layout& layout, Offset offset, Address coroutine) {
     if (!has(offset) || !can_be_object(coroutine)) return {};
-    const auto note = read_pointer(memory, coroutine + static_cast<std::uint64_t>(offset));
+    const auto note = read_pointer(memory, coroutine + at(offset));
     return note ? read_origin_note(memory, layout, *note) : std::vector<OriginFrame>();
 }
 

@@ -4,6 +4,7 @@
 // where in the object the value stands (Include/descrobject.h; the same on 3.8 to 3.15).
 #include "python/object_slots.h"
 
+#include "python/object_kinds.h"
 #include "python/objects.h"
 
 #include <array>
@@ -17,7 +18,7 @@ constexpr std::uint64_t kDictAfterBase = 8;        // tp_base, tp_dict
 constexpr std::uint64_t kMostObjectBytes = 1U << 16;
 
 bool can_be_object(const std::optional<Address>& address) {
-    return address && raw(*address) >= 4096 && raw(*address) < (1ULL << 48) && (raw(*address) & 7) == 0;
+    return address && pyprof::can_be_object(*address);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 // files of their own.
 #include "python/objects.h"
 
+#include "python/object_kinds.h"
+
 #include "python/objects_copy.h"
 
 #include <array>
@@ -70,6 +72,16 @@ std::optional<std::vector<std::byte>> read_bytes_object(Memory& memory, const La
     std::vector<std::byte> content(size);
     if (!copy.copy_to(memory, at(layout.bytes.data), content)) return std::nullopt;
     return content;
+}
+
+// Include/cpython/listobject.h: ob_size stands behind the header, ob_item behind it.
+std::optional<std::vector<Address>> read_list(Memory& memory, const Layout& layout, Address object, std::size_t max_items) {
+    const auto size = read_value<std::uint64_t>(memory, object + layout.object.header_size);
+    const auto begin = read_pointer(memory, object + layout.object.header_size + 8);
+    if (!size || !begin || *size > max_items || !can_be_object(*begin)) return std::nullopt;
+    std::vector<Address> items(static_cast<std::size_t>(*size));
+    if (!read_bytes(memory, *begin, std::as_writable_bytes(std::span(items)))) return std::nullopt;
+    return items;
 }
 
 std::optional<std::vector<Address>> read_tuple(Memory& memory, const Layout& layout, Address object,

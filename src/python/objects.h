@@ -30,6 +30,10 @@ constexpr std::size_t kMaxDictEntries = 1U << 18;
 [[nodiscard]] std::optional<std::vector<std::byte>> read_bytes_object(Memory& memory, const Layout& layout,
                                                                       Address object, std::size_t max_bytes);
 
+// The items of a list as they stand; nothing when longer than `max_items`.
+[[nodiscard]] std::optional<std::vector<Address>> read_list(Memory& memory, const Layout& layout, Address object,
+                                                            std::size_t max_items);
+
 // The items of a tuple as they stand (tagged ones are not masked); nothing when longer than `max_items`.
 [[nodiscard]] std::optional<std::vector<Address>> read_tuple(Memory& memory, const Layout& layout,
                                                              Address object, std::size_t max_items);

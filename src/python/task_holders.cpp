@@ -26,12 +26,7 @@ std::vector<Address> items_of(Memory& memory, const Layout& layout, Address obje
         items.push_back(read_pointer(memory, object + layout.object.header_size).value_or(kNullAddress));
         return items;
     }
-    if (kind != ObjectKind::kList) return items;
-    const auto size = read_value<std::uint64_t>(memory, object + layout.object.header_size);
-    const auto begin = read_pointer(memory, object + layout.object.header_size + 8);
-    if (!size || !begin || *size > kMostItems || !can_be_object(*begin)) return items;
-    items.resize(static_cast<std::size_t>(*size));
-    if (!read_bytes(memory, *begin, std::as_writable_bytes(std::span(items)))) items.clear();
+    if (kind == ObjectKind::kList) return read_list(memory, layout, object, kMostItems).value_or(items);
     return items;
 }
 

@@ -175,6 +175,7 @@ private:
     bool prove_by_copies(Thread& thread, StackBuilder::Chain& chain);
     bool prove_by_looks(Thread& thread);
     void prove_by_stop(Thread& thread);
+    bool while_stopped(const Thread& runner, const std::function<void()>& work);
     bool hold(Address thread, const std::function<void()>& copy);
     void read_ranges() { read_all(memory_, ranges_, filled_); }
     void plan_version(Thread& thread);

@@ -198,18 +198,14 @@ void Sampler::prove_by_stop(Thread& thread) {
     ranges_.clear();
     thread.reader.plan(ranges_, false);
     if (thread.runner == nullptr) return;
-    const nanoseconds began = monotonic_now();
-    if (!stopper_->stop(thread.runner->triage.tid())) {
-        budget_.spend(monotonic_now() - began);
-        return;
-    }
-    note_copy(Epoch::CopyFor::kProof);
-    read_ranges();
-    const ThreadReader::Status status = thread.reader.take(memory_, filled_);
-    // Code that is new is read while its frames stand.
-    const bool is_whole = status == ThreadReader::Status::kOk && build_whole(thread, thread.reader.walk(), other_chain_, Held::kStopped);
-    stopper_->resume();
-    budget_.spend(monotonic_now() - began);
+    bool is_whole = false;
+    (void)while_stopped(*thread.runner, [&] {
+        note_copy(Epoch::CopyFor::kProof);
+        read_ranges();
+        const ThreadReader::Status status = thread.reader.take(memory_, filled_);
+        // Code that is new is read while its frames stand.
+        is_whole = status == ThreadReader::Status::kOk && build_whole(thread, thread.reader.walk(), other_chain_, Held::kStopped);
+    });
     if (!is_whole) return;
     builder_.prove(builder_.path_of(other_chain_));
     epoch_.mark_used(other_chain_);
@@ -217,17 +213,24 @@ void Sampler::prove_by_stop(Thread& thread) {
     builder_.note_accepted(other_chain_);
 }
 
+// Calls `work` while the thread is stopped, and returns true; or does neither. The budget of stops pays for both.
+bool Sampler::while_stopped(const Thread& runner, const std::function<void()>& work) {
+    const nanoseconds began = monotonic_now();
+    const bool is_stopped = stopper_->stop(runner.triage.tid());
+    if (is_stopped) {
+        work();
+        stopper_->resume();
+    }
+    budget_.spend(monotonic_now() - began);
+    return is_stopped;
+}
+
 // Calls `copy` while the thread is held, if the budget of stops allows it.
 bool Sampler::hold(Address thread, const std::function<void()>& copy) {
     if (!budget_.allows(now_ - start_)) return false;
     for (const auto& known : threads_) {
         if (known->state.address != thread || known->runner == nullptr) continue;
-        const nanoseconds began = monotonic_now();
-        const bool is_held = stopper_->stop(known->runner->triage.tid());
-        if (is_held) copy();
-        if (is_held) stopper_->resume();
-        budget_.spend(monotonic_now() - began);
-        return is_held;
+        return while_stopped(*known->runner, copy);
     }
     return false;
 }

@@ -235,30 +235,26 @@ void Sampler::prove_chains_by_stop(Thread& runner) {
         chains_of_one_[i].thread->reader.plan(planned[i], false);
         look_ranges_.insert(look_ranges_.end(), planned[i].begin(), planned[i].end());
     }
-    const nanoseconds began = monotonic_now();
-    if (!stopper_->stop(runner.triage.tid())) {
-        budget_.spend(monotonic_now() - began);
-        return;
-    }
-    note_copy(Epoch::CopyFor::kProof);
-    read_all(memory_, look_ranges_, look_filled_);
     StackBuilder::Place place;
     bool is_good = true;
     bool are_sure = true;
-    auto filled = std::span<const std::uint8_t>(look_filled_);
-    for (std::size_t i = 0; is_good && i < planned.size(); ++i) {
-        Thread& thread = *chains_of_one_[i].thread;
-        is_good = thread.reader.take(memory_, filled.first(planned[i].size())) == ThreadReader::Status::kOk &&
-                  build_whole(thread, thread.reader.walk(), other_chain_, Held::kStopped);
-        filled = filled.subspan(planned[i].size());
-        if (!is_good) break;
-        builder_.prove(builder_.path_of(other_chain_));
-        epoch_.mark_used(other_chain_);
-        are_sure = are_sure && epoch_.is_sure(other_chain_);
-        place = builder_.join(place.stack, builder_.stack_of(other_chain_));
-    }
-    stopper_->resume();
-    budget_.spend(monotonic_now() - began);
+    const bool is_stopped = while_stopped(runner, [&] {
+        note_copy(Epoch::CopyFor::kProof);
+        read_all(memory_, look_ranges_, look_filled_);
+        auto filled = std::span<const std::uint8_t>(look_filled_);
+        for (std::size_t i = 0; is_good && i < planned.size(); ++i) {
+            Thread& thread = *chains_of_one_[i].thread;
+            is_good = thread.reader.take(memory_, filled.first(planned[i].size())) == ThreadReader::Status::kOk &&
+                      build_whole(thread, thread.reader.walk(), other_chain_, Held::kStopped);
+            filled = filled.subspan(planned[i].size());
+            if (!is_good) break;
+            builder_.prove(builder_.path_of(other_chain_));
+            epoch_.mark_used(other_chain_);
+            are_sure = are_sure && epoch_.is_sure(other_chain_);
+            place = builder_.join(place.stack, builder_.stack_of(other_chain_));
+        }
+    });
+    if (!is_stopped) return;
     if (is_good) builder_.prove_joined(place.path);
     epoch_.note_proofs(are_sure);
 }
