@@ -60,6 +60,7 @@ void CreationTracking::look() {
     const ThreadList list = process_.read_threads(*target_);
     if (!asyncio_.find(list.interpreters)) return;
     for (const RunningLoop& loop : asyncio_.find_loops(list)) {
+        if (loop.is_trios) continue;  // who made its tasks is known without
         const auto known = std::find_if(threads_.begin(), threads_.end(), [&](const Thread& thread) { return thread.state == loop.thread; });
         for (const ThreadState& state : list.threads) {
             if (state.address != loop.thread) continue;

@@ -85,7 +85,8 @@ std::string state_of(const DumpTask& task, const Dump& dump) {
     if (task.waiting_on_task) {
         return fmt::format("waiting on task \"{}\"", escape_control(dump.tasks[*task.waiting_on_task].name));
     }
-    return fmt::format("waiting on {}", task.waiting_on.empty() ? "a future" : escape_control(task.waiting_on));
+    if (task.waiting_on.empty()) return "waiting";
+    return fmt::format("waiting on {}", escape_control(task.waiting_on));
 }
 
 }  // namespace

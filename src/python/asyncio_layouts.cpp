@@ -149,6 +149,16 @@ bool needs_asyncio_debug(const Layout& layout) {
     return layout.version.minor >= kFirstRow + static_cast<int>(std::size(kRows));
 }
 
+namespace {
+
+void fill_thread(AsyncioLayout& asyncio, const Layout& layout) {
+    if (has(asyncio.thread.origin_depth) || !has(layout.thread.native_thread_id)) return;
+    asyncio.thread.origin_depth = layout.thread.native_thread_id + kOriginDepthAfterNativeId;
+    asyncio.thread.context_version = layout.thread.native_thread_id + kContextVersionAfterNativeId;
+}
+
+}  // namespace
+
 std::optional<AsyncioLayout> asyncio_layout_for(const Layout& layout, std::span<const std::byte> debug) {
     AsyncioLayout asyncio;
     asyncio.coroutine = coroutine_layout_for(layout);
@@ -166,10 +176,17 @@ std::optional<AsyncioLayout> asyncio_layout_for(const Layout& layout, std::span<
         if (row < 0) return std::nullopt;
         fill_from_row(asyncio, layout, kRows[static_cast<std::size_t>(row)]);
     }
-    if (!has(asyncio.thread.origin_depth) && has(layout.thread.native_thread_id)) {
-        asyncio.thread.origin_depth = layout.thread.native_thread_id + kOriginDepthAfterNativeId;
-        asyncio.thread.context_version = layout.thread.native_thread_id + kContextVersionAfterNativeId;
+    fill_thread(asyncio, layout);
+    return asyncio;
+}
+
+AsyncioLayout layout_without_asyncio(const Layout& layout) {
+    if (!needs_asyncio_debug(layout)) {
+        if (const auto asyncio = asyncio_layout_for(layout, {})) return *asyncio;
     }
+    AsyncioLayout asyncio;
+    asyncio.coroutine = coroutine_layout_for(layout);
+    fill_thread(asyncio, layout);
     return asyncio;
 }
 

@@ -15,6 +15,8 @@ struct AsyncioReader::Interpreter {
 
     Address address{};
     AsyncioModules modules;
+    bool has_asyncio = true;  // false: trio alone
+    std::optional<TrioModule> trio;
     ObjectKinds kinds;
     CoroutineReader coroutines;
     AwaiterFinder awaiters;

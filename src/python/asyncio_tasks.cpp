@@ -51,6 +51,11 @@ bool AsyncioReader::find(std::span<const InterpreterState> interpreters) {
         return std::none_of(interpreters.begin(), interpreters.end(),
                             [&](const InterpreterState& state) { return state.address == known->address; });
     });
+    // asyncio may be imported later than trio: then all is looked up anew.
+    const auto has_it_now = [&](const std::unique_ptr<Interpreter>& known) {
+        return !known->has_asyncio && find_asyncio_modules(target_->memory(), *layout_, known->address).has_value();
+    };
+    if (std::erase_if(interpreters_, has_it_now) > 0) has_layout_ = false;
     for (const InterpreterState& state : interpreters) {
         const bool is_known = std::any_of(interpreters_.begin(), interpreters_.end(),
                                           [&](const auto& known) { return known->address == state.address; });
@@ -59,14 +64,19 @@ bool AsyncioReader::find(std::span<const InterpreterState> interpreters) {
     for (const auto& known : interpreters_) {
         const bool has_any = has_greenlets(target_->memory(), *layout_, known->address);
         known->coroutines.set_greenlets(has_any ? &known->greenlets : nullptr);
+        if (!known->trio) add_trio(*known);
     }
     return is_found();
 }
 
 void AsyncioReader::add_interpreter(Address interpreter) {
     auto modules = find_asyncio_modules(target_->memory(), *layout_, interpreter);
-    if (!modules) return;
-    if (!has_layout_) {
+    const bool has_asyncio = modules.has_value();
+    if (!has_asyncio && !find_trio(target_->memory(), *layout_, interpreter)) return;
+    if (!has_asyncio) {
+        if (!has_layout_) asyncio_ = layout_without_asyncio(*layout_);
+        modules.emplace();
+    } else if (!has_layout_) {
         const bool needs_debug = needs_asyncio_debug(*layout_) && modules->types.task != kNullAddress;
         const auto debug = needs_debug ? read_asyncio_debug(*target_) : std::vector<std::byte>();
         const auto asyncio = asyncio_layout_for(*layout_, debug);
@@ -87,8 +97,35 @@ void AsyncioReader::add_interpreter(Address interpreter) {
     added->address = interpreter;
     added->kinds.set_asyncio_types(modules->types);
     added->modules = std::move(*modules);
+    added->has_asyncio = has_asyncio;
     if (asyncio_.loop_in_holder) added->own_pid = own_pid_of(*target_);
     interpreters_.push_back(std::move(added));
+}
+
+void AsyncioReader::add_trio(Interpreter& interpreter) {
+    interpreter.trio = find_trio(target_->memory(), *layout_, interpreter.address);
+    if (!interpreter.trio) return;
+    interpreter.modules.types.trio_task = interpreter.trio->task_type;
+    interpreter.kinds.set_asyncio_types(interpreter.modules.types);
+}
+
+// Those that are known stay where a thread's frames moved on while they were read.
+void AsyncioReader::find_trio_runs(const ThreadList& threads) {
+    std::vector<TrioRun> runs;
+    for (const auto& interpreter : interpreters_) {
+        if (!interpreter->trio) continue;
+        for (const ThreadState& thread : threads.threads) {
+            if (thread.interpreter != interpreter->address) continue;
+            TrioRun run{interpreter->address, thread.address, kNullAddress};
+            const TrioSearch search =
+                find_trio_runner(target_->memory(), *layout_, *interpreter->trio, thread.address, run.runner);
+            const auto known = std::find_if(trio_runs_.begin(), trio_runs_.end(),
+                                            [&](const TrioRun& one) { return one.thread == thread.address; });
+            if (search == TrioSearch::kUnknown && known != trio_runs_.end()) run = *known;
+            if (run.runner != kNullAddress) runs.push_back(run);
+        }
+    }
+    trio_runs_ = std::move(runs);
 }
 
 // Up to 3.12: the thread's dict holds the running loop, or up to 3.11 a holder of {loop, pid}.
@@ -123,6 +160,16 @@ void AsyncioReader::read_loops(const ThreadList& threads, std::vector<RunningLoo
         if (has(layout.context_version)) {
             running.context_version =
                 read_value<std::uint64_t>(*pages_, thread.address + at(layout.context_version)).value_or(0);
+        }
+        loops.push_back(running);
+    }
+    for (const TrioRun& run : trio_runs_) {
+        RunningLoop running;
+        running.thread = run.thread;
+        running.loop = run.runner;
+        running.is_trios = true;
+        if (has(layout.context_version)) {
+            running.context_version = read_value<std::uint64_t>(*pages_, run.thread + at(layout.context_version)).value_or(0);
         }
         loops.push_back(running);
     }
@@ -201,6 +248,10 @@ void AsyncioReader::list_tasks(Interpreter& interpreter, const ThreadList& threa
         });
     }
     for (const Address set : interpreter.modules.weak_sets) take([&] { return list_set(interpreter, set, true); });
+    for (const TrioRun& run : trio_runs_) {
+        if (run.interpreter != interpreter.address || !interpreter.trio) continue;
+        take([&] { return list_trio_tasks(*pages_, *layout_, *interpreter.trio, run.runner, kMostAsyncTasks, listed_); });
+    }
     for (const Address set : interpreter.modules.eager_sets) take([&] { return list_set(interpreter, set, false); });
 }
 
@@ -241,6 +292,37 @@ bool AsyncioReader::read_python_task(Interpreter&, AsyncTask& task, Found& found
     task.waits_for = attribute("_fut_waiter");
     found.name = attribute("_name");
     found.is_pending = is_pending_python(task.address);
+    return true;
+}
+
+// A task that waits at the end of a nursery waits for those that were started in it, as if that were a future.
+bool AsyncioReader::read_task_of_trio(Interpreter& interpreter, Found& found) {
+    using End = CoroutineChain::End;
+    AsyncTask& task = found.task;
+    TrioTask own;
+    if (!interpreter.trio || !read_trio_task(*pages_, *layout_, *interpreter.trio, task.address, own)) return false;
+    found.is_pending = true;  // one that is done is no longer listed, and its coroutine at its end
+    task.is_python = true;
+    task.loop = own.runner;
+    task.coroutine = own.coroutine;
+    task.waits_for = own.ends_nursery;
+    task.is_loops_own = own.parent == kNullAddress;
+    interpreter.coroutines.read_chain(*pages_, task.coroutine, chain_);
+    if (chain_.end == End::kTorn || chain_.end == End::kFinished) return false;
+    task.end = chain_.end;
+    task.state = own.is_scheduled ? TaskState::kReady : TaskState::kWaiting;
+    if (chain_.end == End::kExecuting) {
+        task.state = TaskState::kRunning;
+        if (!is_stopped_ && chain_.frames.size() != 1) return false;
+    }
+    if (chain_.end == End::kCreated) task.has_begun = chain_.frames.size() > 1;
+    if (own.parent != kNullAddress) {
+        found.awaiters.push_back({own.parent, EdgeSource::kRecorded, own.nursery, false, own.nursery});
+    }
+    if (own.name != kNullAddress && interpreter.kinds.kind_of(*pages_, own.name) == ObjectKind::kStr) {
+        task.name.given = names_.read_text(*pages_, own.name);
+    }
+    task.name.number = own.number;
     return true;
 }
 
@@ -291,6 +373,11 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     AsyncTask& task = found.task;
     task.address = address;
     task.interpreter = interpreter.address;
+    if (kind == ObjectKind::kTrioTask) {
+        if (!read_task_of_trio(interpreter, found)) return false;
+        read_texts(interpreter, task);
+        return true;
+    }
     if (!(kind == ObjectKind::kTask ? read_c_task(interpreter, task, found) : read_python_task(interpreter, task, found)))
         return false;
     if (!found.is_pending) return true;
@@ -309,11 +396,15 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     if (has_origin) task.origin = read_pointer(*pages_, task.coroutine + at(asyncio_.coroutine_origin)).value_or(kNullAddress);
 
     task.name = names_.read_name(*pages_, found.name, found.name_is_int);
+    read_texts(interpreter, task);
+    return true;
+}
+
+void AsyncioReader::read_texts(Interpreter& interpreter, AsyncTask& task) {
     const auto qualname = read_pointer(*pages_, task.coroutine + at(layout_->generator.qualname));
     if (qualname && !chain_.frames.empty()) task.coroutine_name = names_.read_text(*pages_, *qualname);
     if (task.waits_for != kNullAddress) task.waits_for_type = type_text(interpreter, task.waits_for);
     if (task.awaited != kNullAddress) task.awaited_type = type_text(interpreter, task.awaited);
-    return true;
 }
 
 void AsyncioReader::read_tasks(Interpreter& interpreter, TaskSweep& sweep) {
@@ -390,6 +481,7 @@ void AsyncioReader::sweep(const ThreadList& threads, bool is_stopped, TaskSweep&
     is_stopped_ = is_stopped;
     pages_ = &whole_;
     forget_now_and_then();
+    find_trio_runs(threads);
     pages_->begin_look(!is_stopped);
     read_loops(threads, sweep.loops);
     for (const auto& interpreter : interpreters_) {

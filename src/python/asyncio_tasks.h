@@ -16,6 +16,7 @@
 #include "python/task_graph.h"
 #include "python/task_holders.h"
 #include "python/task_names.h"
+#include "python/trio_tasks.h"
 #include "target/page_cache.h"
 
 #include <pyprof/profile.h>
@@ -44,11 +45,11 @@ struct AsyncTask {
     bool has_begun = true;
     bool is_listed = true;     // false: here only for those that it awaits; it stands for itself elsewhere, or is done
     std::uint32_t moment = 0;  // tasks of one moment of a look were all so at once; edges are within a moment
-    bool is_python = false;    // asyncio.tasks._PyTask
+    bool is_python = false;    // asyncio.tasks._PyTask, or one of trio
     bool is_loops_own = false; // what the loop runs for: no task has made it
     bool is_current = false;   // the thread says that this one runs (3.14 on)
     Address origin{};          // its coroutine's note of where it was made; null: none, or its loop runs for it
-    Address waits_for{};       // its fut_waiter; null where there is none
+    Address waits_for{};       // its fut_waiter, or the nursery whose tasks it waits for; null where there is none
     ObjectKind waits_for_kind = ObjectKind::kNone;
     StringId waits_for_type = kNoString;  // "Future", "_GatheringFuture", ...
     TaskName name;
@@ -69,6 +70,7 @@ struct RunningLoop {
     Address running_task{};  // 3.14 on; null between two steps
     std::uint64_t context_version = 0;  // grows with every callback that the loop calls (0: not known)
     bool is_still = false;              // it called none while its tasks were copied
+    bool is_trios = false;              // `loop` is a Runner
 };
 
 // What a thread of a pool does, and the task that waits for it.
@@ -142,8 +144,10 @@ private:
     struct Node;   // one task of the moment that is being read
 
     void add_interpreter(Address interpreter);
+    void add_trio(Interpreter& interpreter);
     void read_loops(const ThreadList& threads, std::vector<RunningLoop>& loops);
     [[nodiscard]] Address running_loop_of_dict(Address thread);
+    void find_trio_runs(const ThreadList& threads);
     void list_tasks(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep);
     template <class Read>
     bool read_whole(Read&& read);
@@ -153,9 +157,11 @@ private:
     bool read_task(Interpreter& interpreter, Address address, ObjectKind kind, Found& found);
     bool read_c_task(Interpreter& interpreter, AsyncTask& task, Found& found);
     bool read_python_task(Interpreter& interpreter, AsyncTask& task, Found& found);
+    bool read_task_of_trio(Interpreter& interpreter, Found& found);
     [[nodiscard]] bool is_pending_python(Address future);
     [[nodiscard]] bool is_done(Address future, ObjectKind kind);
     bool set_state(AsyncTask& task, const CoroutineChain& chain);
+    void read_texts(Interpreter& interpreter, AsyncTask& task);
     StringId type_text(Interpreter& interpreter, Address object);
     void resolve_edges(TaskSweep& sweep);
     void find_holders(TaskSweep& sweep);
@@ -191,6 +197,7 @@ private:
     PageCache* pages_ = &whole_;  // which of them is read
     TaskNames names_;
     std::vector<std::unique_ptr<Interpreter>> interpreters_;
+    std::vector<TrioRun> trio_runs_;
     bool is_stopped_ = false;
     bool is_single_ = false;  // pages are copied once: a list that makes sense is taken
     std::uint32_t looks_ = 0;

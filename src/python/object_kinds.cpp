@@ -68,6 +68,7 @@ ObjectKind ObjectKinds::kind_by_base(Memory& memory, Address type) const {
         if (type == types_.python_task) return ObjectKind::kPythonTask;
         if (type == types_.future) return ObjectKind::kFuture;
         if (type == types_.python_future) return ObjectKind::kPythonFuture;
+        if (type == types_.trio_task) return ObjectKind::kTrioTask;
         const auto base = read_pointer(memory, type + at(layout_->type.base));
         if (!base || (*base != kNullAddress && !can_be_object(*base))) break;
         type = *base;

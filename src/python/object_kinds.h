@@ -28,6 +28,7 @@ enum class ObjectKind : std::uint8_t {
     kFuture,        // _asyncio.Future and its subclasses, Task excepted
     kPythonTask,    // asyncio.tasks._PyTask: attributes
     kPythonFuture,
+    kTrioTask,      // trio.lowlevel.Task
     kTaskWakeup,    // TaskWakeupMethWrapper, 3.8 and 3.9
     kMethod,
     kBuiltinMethod,
@@ -46,7 +47,7 @@ enum class ObjectKind : std::uint8_t {
     kGreenlet,  // greenlet.greenlet and what is derived of it
 };
 constexpr bool is_future(ObjectKind kind) { return kind >= ObjectKind::kTask && kind <= ObjectKind::kPythonFuture; }
-constexpr bool is_task(ObjectKind kind) { return kind == ObjectKind::kTask || kind == ObjectKind::kPythonTask; }
+constexpr bool is_task(ObjectKind kind) { return kind == ObjectKind::kTask || kind == ObjectKind::kPythonTask || kind == ObjectKind::kTrioTask; }
 
 // Whether an object can stand there: aligned, and within what a program's addresses are on x86-64.
 constexpr bool can_be_object(Address address) {
@@ -63,6 +64,7 @@ public:
         Address future{};
         Address python_task{};
         Address python_future{};
+        Address trio_task{};
     };
     void set_asyncio_types(const AsyncioTypes& types);
 

@@ -78,7 +78,9 @@ std::optional<std::vector<std::byte>> read_bytes_object(Memory& memory, const La
 std::optional<std::vector<Address>> read_list(Memory& memory, const Layout& layout, Address object, std::size_t max_items) {
     const auto size = read_value<std::uint64_t>(memory, object + layout.object.header_size);
     const auto begin = read_pointer(memory, object + layout.object.header_size + 8);
-    if (!size || !begin || *size > max_items || !can_be_object(*begin)) return std::nullopt;
+    if (!size || !begin || *size > max_items) return std::nullopt;
+    if (*size == 0) return std::vector<Address>();  // one that never had an item has no array
+    if (!can_be_object(*begin)) return std::nullopt;
     std::vector<Address> items(static_cast<std::size_t>(*size));
     if (!read_bytes(memory, *begin, std::as_writable_bytes(std::span(items)))) return std::nullopt;
     return items;

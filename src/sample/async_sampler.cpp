@@ -45,6 +45,7 @@ AsyncSampler::AsyncSampler(Target& target, const Layout& layout, StackTable& sta
       reader_(target, layout, stacks),
       trie_(codes, stacks, builder),
       run_once_names_{stacks.intern_string("_run_once"), stacks.intern_string("BaseEventLoop._run_once")},
+      trio_names_{stacks.intern_string("unrolled_run"), stacks.intern_string("get_events"), stacks.intern_string("EpollIOManager.get_events")},
       worker_names_{stacks.intern_string("run"), stacks.intern_string("_WorkItem.run"), stacks.intern_string("WorkerThread.run")} {}
 
 void AsyncSampler::set_threads(const ThreadList& threads) {
@@ -148,9 +149,16 @@ void AsyncSampler::find_candidates() {
 std::size_t AsyncSampler::fold_of(const StackBuilder::Chain& chain) const {
     for (std::size_t i = 0; i < chain.steps.size(); ++i) {
         const StringId name = codes_.entry(chain.steps[i].code).name;
-        if (name == run_once_names_[0] || name == run_once_names_[1]) return i;
+        if (name == run_once_names_[0] || name == run_once_names_[1] || is_trios_own(chain, i)) return i;
     }
     return chain.steps.size();
+}
+
+// What trio.run() calls in turn: a generator that makes tasks step, and the wait for events.
+bool AsyncSampler::is_trios_own(const StackBuilder::Chain& chain, std::size_t step) const {
+    const CodeCache::Entry& entry = codes_.entry(chain.steps[step].code);
+    if (std::find(std::begin(trio_names_), std::end(trio_names_), entry.name) == std::end(trio_names_)) return false;
+    return stacks_.string(entry.file).find("/trio/_core/") != std::string_view::npos;
 }
 
 AsyncStacks::Place AsyncSampler::add_steps(AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t begin,
@@ -334,6 +342,7 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackB
     const std::size_t count = chain.steps.size();
     const std::size_t fold = fold_of(chain);
     std::size_t first = fold == count ? 0 : fold;
+    if (first < count && is_trios_own(chain, first)) ++first;  // a generator, and no task
     while (first < count && !codes_.entry(chain.steps[first].code).is_generator) ++first;
     Loop* loop = find_loop(thread);
     if (loop == nullptr) return std::nullopt;

@@ -161,6 +161,7 @@ private:
     void find_candidates();
     void remember(Reading& reading);
     [[nodiscard]] std::size_t fold_of(const StackBuilder::Chain& chain) const;
+    [[nodiscard]] bool is_trios_own(const StackBuilder::Chain& chain, std::size_t step) const;
     AsyncStacks::Place add_steps(AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t begin,
                                  std::size_t end, const PlaceSteps& place_steps);
     void learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold, const PlaceSteps& place_steps);
@@ -216,6 +217,7 @@ private:
     Walk walk_;
     std::minstd_rand random_{1};
     StringId run_once_names_[2];
+    StringId trio_names_[3];
     StringId worker_names_[3];
 
     std::chrono::nanoseconds now_{0};

@@ -6,6 +6,7 @@
 #include "python/asyncio_tasks.h"
 #include "python/coroutine_origin.h"
 #include "python/greenlets.h"
+#include "python/trio_tasks.h"
 #include "support/asyncio_builder.h"
 #include "support/fake_target.h"
 
@@ -91,6 +92,25 @@ void look_beside(Memory& memory, const Layout& layout, const AsyncioLayout& asyn
     }
 }
 
+// Tasks of trio: every place as a task, a runner and a thread.
+void look_for_trio(Memory& memory, const Layout& layout, std::span<const Address> places) {
+    TrioModule trio;
+    const auto header = static_cast<Offset>(layout.object.header_size);
+    trio.task = {header, header + 8, header + 16, header + 24, header + 32, header + 40, header + 48};
+    trio.runner_tasks = header;
+    trio.runner_init_task = header + 8;
+    TrioTask task;
+    std::vector<Address> listed;
+    for (const Address object : places) {
+        trio.runner_type = trio.task_type = read_pointer(memory, object + at(layout.object.type)).value_or(kNullAddress);
+        (void)read_trio_task(memory, layout, trio, object, task);
+        (void)list_trio_tasks(memory, layout, trio, object, 64, listed);
+        check(listed.size() <= 64 * places.size(), "tasks of a runner");
+        Address runner{};
+        (void)find_trio_runner(memory, layout, trio, object, runner);
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -133,6 +153,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Address places[] = {future, leaf, child, parent, code.value_or(kNullAddress),
                               sweep.frames.empty() ? leaf : sweep.frames.front().code};
     look_beside(target.memory(), layout, asyncio.layout(), places);
+    look_for_trio(target.memory(), layout, places);
     AsyncioReader fresh(target, layout, stacks);
     if (fresh.find(threads.interpreters)) look(fresh, threads, true, sweep);
     return 0;

@@ -82,6 +82,12 @@ def test_every_wait_in_a_dump(python):
         assert sum(len(task["workers"]) for task in document["tasks"]) == 1
 
 
+def backports(interpreter):
+    """What anyio and trio need on old versions: pip asks for what its own interpreter lacks."""
+    needed = ["exceptiongroup==1.2.2"] * (interpreter.version < (3, 11))
+    return needed + ["typing_extensions==4.12.2"] * (interpreter.version < (3, 13))
+
+
 # --- other libraries ----------------------------------------------------------------------------
 
 
@@ -100,6 +106,48 @@ def test_groups_of_anyio(interpreter):
         assert set(leaves_of(document)) == expected
         (threaded,) = [task for task in document["tasks"] if plain(task["coroutine"]) == "a3"]
         assert len(threaded["workers"]) == 1
+
+
+def trio_of(interpreter):
+    release = "trio==0.27.0" if interpreter.version < (3, 10) else "trio==0.33.0"
+    return packages.directory_with(interpreter, release, *backports(interpreter))
+
+
+def is_trios_own(text):
+    return "run_sync_soon" in text or "say_ready" in text
+
+
+@pytest.mark.parametrize("interpreter", those_of_names("3.9", "3.12", "3.14"))
+def test_nurseries_of_trio(interpreter, tmp_path):
+    variables = {"PYTHONPATH": trio_of(interpreter)}
+    with Program(interpreter, "async/trio_nurseries.py", "t1", "t2", "t3", variables=variables) as program:
+        expected = expected_of(program.report())
+        document = dump(program.ready().pid)
+        assert {text for text in leaves_of(document) if not is_trios_own(text)} == expected
+        tasks = {plain(task["name"]): task for task in document["tasks"]}
+        assert [edge["source"] for edge in tasks["t2_child"]["awaited_by"]] == ["recorded"]
+        assert tasks["t1"]["waiting_on"] == "Nursery" and tasks["t2"]["waiting_on"] is None
+        assert {task["state"] for task in tasks.values()} == {"waiting"}
+        assert {task["thread"] for task in tasks.values()} == {program.pid}
+        recording = record(program.pid, tmp_path, 0.5, 100, "--async=all")
+    counts, _ = counts_of(recording)
+    # Of a parent that does something else only its own coroutine is shown.
+    assert {text for text in counts if not is_trios_own(text)} == {text.replace("t2_helper +", "+") for text in expected}
+
+
+@pytest.mark.parametrize("interpreter", those_of_names("3.9", "3.12", "3.14"))
+def test_tasks_of_trio_that_run(interpreter, tmp_path):
+    with Program(interpreter, "async/trio_nurseries.py", "t4", variables={"PYTHONPATH": trio_of(interpreter)}) as program:
+        expected = expected_of(program.report())
+
+        def enough(profile):
+            return {shape(stack) for stack, _ in profile.stacks} >= expected
+
+        recording = record_until(enough, program.ready().pid, tmp_path, 1, 200)
+    for stack, _ in recording.profile.stacks:
+        text = shape(stack)
+        # A step's first and last moments lie outside work().
+        assert text is None or any(one == text or one.startswith(text + " ") for one in expected), text
 
 
 # --- greenlets within tasks ---------------------------------------------------------------------
