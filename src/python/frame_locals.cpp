@@ -41,20 +41,26 @@ void read_locals(Memory& memory, const Layout& layout, const RawFrame& frame, st
     for (Address& object : objects) object = Address{raw(object) & layout.pointer_mask};
 }
 
-std::optional<Address> read_local(Memory& memory, const Layout& layout, const RawFrame& frame, std::string_view name) {
-    if (!has(layout.code.local_names) || !can_be_object(frame.code)) return std::nullopt;
-    const auto tuple = read_pointer(memory, frame.code + at(layout.code.local_names));
+std::optional<std::size_t> find_local(Memory& memory, const Layout& layout, Address code, std::string_view name) {
+    if (!has(layout.code.local_names) || !can_be_object(code)) return std::nullopt;
+    const auto tuple = read_pointer(memory, code + at(layout.code.local_names));
     if (!tuple || !can_be_object(*tuple)) return std::nullopt;
     const auto names = read_tuple(memory, layout, *tuple, kMostLocals);
     if (!names) return std::nullopt;
     for (std::size_t i = 0; i < names->size(); ++i) {
         if (!can_be_object((*names)[i])) return std::nullopt;
-        if (read_unicode(memory, layout, (*names)[i], kMostNameCharacters) != name) continue;
-        const auto held = read_pointer(memory, frame.address + at(layout.frame.localsplus) + i * 8);
-        if (!held) return std::nullopt;
-        return Address{raw(*held) & layout.pointer_mask};
+        if (read_unicode(memory, layout, (*names)[i], kMostNameCharacters) == name) return i;
     }
-    return kNullAddress;
+    return kMostLocals;
+}
+
+std::optional<Address> read_local(Memory& memory, const Layout& layout, const RawFrame& frame, std::string_view name) {
+    const auto index = find_local(memory, layout, frame.code, name);
+    if (!index) return std::nullopt;
+    if (*index >= kMostLocals) return kNullAddress;
+    const auto held = read_pointer(memory, frame.address + at(layout.frame.localsplus) + *index * 8);
+    if (!held) return std::nullopt;
+    return Address{raw(*held) & layout.pointer_mask};
 }
 
 }  // namespace pyprof

@@ -18,6 +18,9 @@ namespace pyprof {
 
 constexpr std::size_t kMostLocals = 512;  // of one frame; more are left out
 
+// Which of its variables has that name; kMostLocals where none has; nothing when it can't be read.
+[[nodiscard]] std::optional<std::size_t> find_local(Memory& memory, const Layout& layout, Address code, std::string_view name);
+
 // What the variable `name` holds; kNullAddress where it is not set or there is none of that name.
 [[nodiscard]] std::optional<Address> read_local(Memory& memory, const Layout& layout, const RawFrame& frame,
                                                 std::string_view name);

@@ -181,7 +181,7 @@ private:
                       TaskIndex& index, bool& is_same_step);
     bool find_root(Loop& loop, const RawFrame& frame, std::uint64_t version);
     void find_inner_roots(Loop& loop, const StackBuilder::Chain& chain, std::size_t first, std::uint64_t version);
-    [[nodiscard]] Address item_in_copy(const WorkerFrame& worker, ThreadReader& reader) const;
+    [[nodiscard]] Address item_in_copy(const WorkerFrame& worker, ThreadReader& reader);
     [[nodiscard]] bool is_sure_work(const Worker& worker, const KnownWork& before, const KnownWork& now, std::uint64_t version) const;
     [[nodiscard]] std::string boundary_text(const AsyncTask& task) const;
     void draw_leaves(const Loop& loop, std::vector<std::pair<TaskIndex, std::uint32_t>>& drawn);
@@ -214,6 +214,8 @@ private:
     std::vector<Worker> workers_;  // of this tick
     tsl::robin_map<std::uint64_t, KnownWork> known_work_;  // by thread
     std::vector<RunningLoop> work_loops_;
+    Address anyio_run_{};           // code of anyio's WorkerThread.run
+    std::size_t anyio_future_ = 0;  // which of its variables holds the future
     Walk walk_;
     std::minstd_rand random_{1};
     StringId run_once_names_[2];

@@ -6,6 +6,8 @@
 // the loop did move, the frame's own copy in the sample must name that piece.
 #include "sample/async_sampler.h"
 
+#include "python/frame_locals.h"
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -38,6 +40,10 @@ bool AsyncSampler::note_worker(Address thread, const StackBuilder::Chain& chain,
         Worker worker{{thread, chain.frames[count - 1 - i], *kind}, kNullAddress, i + 1};
         // What the pool itself calls in between is machinery, too (WorkerContext.run, 3.14 on).
         while (worker.first < count && codes_.entry(chain.steps[worker.first].code).file == entry.file) ++worker.first;
+        // Between two pieces of work the frame still holds the last one.
+        const bool is_between = *kind == WorkerFrame::Kind::kAnyio && worker.first < count &&
+                                stacks_.string(codes_.entry(chain.steps[worker.first].code).file).ends_with("/queue.py");
+        if (is_between) return false;
         worker.item = item_in_copy(worker.frame, reader);
         workers_.push_back(worker);
         return true;
@@ -45,11 +51,22 @@ bool AsyncSampler::note_worker(Address thread, const StackBuilder::Chain& chain,
     return false;
 }
 
-// The first variable, `self`, as it stands in the sample's own bytes: those of the data stack behind the frame.
-Address AsyncSampler::item_in_copy(const WorkerFrame& worker, ThreadReader& reader) const {
-    if (!shape_.on_data_stack() || worker.kind != WorkerFrame::Kind::kThreadPool) return kNullAddress;
-    const Address self = worker.frame.address + at(layout_.frame.localsplus);
-    const std::byte* copy = reader.copy_of(self - shape_.begin(), false);
+// The variable that holds the piece of work, as it stands in the sample's own bytes: those of the data stack behind the
+// frame. It is the first one of a pool's, `self`.
+Address AsyncSampler::item_in_copy(const WorkerFrame& worker, ThreadReader& reader) {
+    if (!shape_.on_data_stack()) return kNullAddress;
+    std::size_t variable = 0;
+    if (worker.kind == WorkerFrame::Kind::kAnyio) {
+        if (anyio_run_ != worker.frame.code) {
+            const auto found = find_local(memory_, layout_, worker.frame.code, "future");
+            if (!found || *found >= kMostLocals) return kNullAddress;
+            anyio_run_ = worker.frame.code;
+            anyio_future_ = *found;
+        }
+        variable = anyio_future_;
+    }
+    const Address held = worker.frame.address + at(layout_.frame.localsplus) + variable * 8;
+    const std::byte* copy = reader.copy_of(held - shape_.begin(), false);
     return copy == nullptr ? kNullAddress : Address{load<std::uint64_t>(copy, 0) & layout_.pointer_mask};
 }
 

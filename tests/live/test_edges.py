@@ -210,9 +210,19 @@ def test_a_server_under_load(interpreter, tmp_path, loop):
 # --- threads of pools ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("interpreter", those_of_names("3.8", "3.11", "3.12", "3.13t", "3.15"))
-def test_work_in_threads_hangs_below_its_task(interpreter, tmp_path):
-    with start(interpreter, "workers.py") as program:
+def pools():
+    cases = [pytest.param(python.values[0], "workers.py", id=python.id + "-pool")
+             for python in those_of_names("3.8", "3.11", "3.12", "3.13t", "3.15")]
+    return cases + [pytest.param(python.values[0], "anyio_threads.py", id=python.id + "-anyio")
+                    for python in those_of_names("3.9", "3.12", "3.14")]
+
+
+@pytest.mark.parametrize("interpreter, pool", pools())
+def test_work_in_threads_hangs_below_its_task(interpreter, pool, tmp_path):
+    variables = {}
+    if pool == "anyio_threads.py":
+        variables["PYTHONPATH"] = packages.directory_with(interpreter, "anyio==4.9.0", *backports(interpreter))
+    with Program(interpreter, "async/" + pool, variables=variables) as program:
         expected = expected_of(program.report())
         program.ready()
 
