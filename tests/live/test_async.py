@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """record --async against programs of tasks whose stacks are known: tests/programs/async/expect.py says how."""
+import json
 import re
 import signal
 import subprocess
@@ -92,6 +93,19 @@ def test_waiting_tasks(python, tmp_path, weight):
     # Who waits with others for one task has it in turn.
     thirds = [counts["s12 [s12_%s] s12_%s [s12_shared] s12_shared" % (name, name)] for name in ("first", "second", "third")]
     assert max(thirds) - min(thirds) <= 2
+
+
+def test_speedscope_carries_the_markers_of_tasks(any_python, tmp_path):
+    out = tmp_path / "out.speedscope.json"
+    with start(any_python, "waiting.py") as program:
+        expected = expected_of(program.report())
+        result = harness.pyprof("record", "--pid", program.ready().pid, "-d", 0.5, "-r", 100, "--async=all", "-o", out)
+        assert result.code == 0, result.err
+    document = json.loads(out.read_text())
+    frames = [harness.Frame(frame["name"], frame.get("file"), frame.get("line", 0)) for frame in document["shared"]["frames"]]
+    seen = {shape([frames[index] for index in sample]) for profile in document["profiles"] for sample in profile["samples"]}
+    assert seen - {None, ""} - LONE <= expected
+    assert {"s1 [s1_a] s1_a [s1_b] s1_b", "s5 +[s5_child] s5_child"} & expected <= seen
 
 
 def test_running_tasks(python, tmp_path, note):

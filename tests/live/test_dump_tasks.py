@@ -73,3 +73,30 @@ def test_dump_without_asyncio_has_no_tasks(any_python):
         document = dump(program.pid)
         assert document["tasks"] == [] and document["asyncio_problem"] is None
         program.finish()
+
+
+def test_states_in_a_dump(python):
+    with Program(python, "async/many.py", 2) as program:
+        program.ready()
+        found = []
+
+        def shows_work():
+            found[:] = dump(program.pid)["tasks"]
+            return any(task["frames"] and plain(task["frames"][0]["name"]) == "work" for task in found)
+
+        wait_until(shows_work)
+        busy, main, *sleepers = sorted(found, key=lambda task: ("busy", "main", "sleeper").index(plain(task["coroutine"])))
+        assert (busy["state"], busy["waiting_on"], busy["begun"]) == ("running", None, True)
+        assert [step for step, _ in frames_from_root(busy)] == ["busy", "work"]
+        assert (main["state"], main["waiting_on"], main["awaited_by"]) == ("waiting", "_GatheringFuture", [])
+        assert len(sleepers) == 2
+        for task in sleepers:
+            assert (task["state"], task["waiting_on"], task["waiting_on_task"]) == ("waiting", "Future", None)
+        for task in (busy, *sleepers):
+            (edge,) = task["awaited_by"]
+            assert (edge["task"], edge["source"], edge["waits"], edge["inferred"]) == (main["id"], "gather", True, False)
+    with Program(python, "async/steps.py", 60, 3) as program:
+        jobs = [task for task in dump(program.ready().pid)["tasks"] if plain(task["coroutine"]) != "main"]
+        states = sorted(task["state"] for task in jobs)
+        assert len(jobs) == 3 and states[:2] == ["ready", "ready"] and states[2] in ("ready", "running")
+        assert {task["waiting_on"] for task in jobs} == {None}

@@ -150,6 +150,31 @@ def test_tasks_of_trio_that_run(interpreter, tmp_path):
         assert text is None or any(one == text or one.startswith(text + " ") for one in expected), text
 
 
+# --- greenlets without asyncio ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interpreter", those_of_names("3.9", "3.12", "3.14"))
+def test_greenlets_of_gevent(interpreter, tmp_path):
+    release = "gevent==24.2.1" if interpreter.version < (3, 13) else "gevent==25.9.1"
+    with Program(interpreter, "async/gevent_greenlets.py", variables={"PYTHONPATH": packages.directory_with(interpreter, release)}) as program:
+        expected = program.report()
+
+        def own(stack):
+            return " ".join(plain(frame.name) for frame in stack if not frame.is_marker and frame.file.endswith("gevent_greenlets.py")
+                            and plain(frame.name) not in ("<module>", "work"))
+
+        def enough(profile):
+            return {own(stack) for stack, _ in profile.stacks} >= set(expected)
+
+        recording = record_until(enough, program.ready().pid, tmp_path, 1, 200)
+    for stack, _ in recording.profile.stacks:
+        text = own(stack)
+        numbers = {re.match(r"g\d", name)[0] for name in text.split() if re.match(r"g\d", name)}
+        assert len(numbers) <= 1, text
+        if text.endswith("_work") and stack[0].name != "[unproved]":
+            assert text in expected, text
+
+
 # --- greenlets within tasks ---------------------------------------------------------------------
 
 
@@ -187,10 +212,19 @@ def stands_in_order(stack, wanted):
     return all(any(name == one for name in names) for one in wanted)
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-@pytest.mark.parametrize("interpreter", those_of_names("3.12"))
-def test_a_server_under_load(interpreter, tmp_path, loop):
-    needed = ["aiohttp==3.11.18", "typing_extensions==4.12.2"] + ["uvloop==0.21.0"] * (loop == "uvloop")
+def servers():
+    """aiohttp, and uvicorn with threads of anyio; on the loop of asyncio and on uvloop."""
+    aiohttp, uvicorn = ["aiohttp==3.11.18", "typing_extensions==4.12.2"], ["uvicorn==0.34.3", "anyio==4.9.0"]
+    cases = [(python, loop, "web.py", aiohttp) for python in those_of_names("3.12") for loop in ("asyncio", "uvloop")]
+    cases += [(python, "uvloop" if python.id == "3.12" else "asyncio", "asgi.py", uvicorn)
+              for python in those_of_names("3.9", "3.12", "3.14")]
+    return [pytest.param(python.values[0], loop, program, needed, id="%s-%s-%s" % (python.id, program[:-3], loop))
+            for python, loop, program, needed in cases]
+
+
+@pytest.mark.parametrize("interpreter, loop, server, needed", servers())
+def test_a_server_under_load(interpreter, tmp_path, loop, server, needed):
+    needed = needed + ["uvloop==0.21.0"] * (loop == "uvloop") + backports(interpreter) * (server == "asgi.py")
     waits = ["handle_page", "load_page", "[task query]", "query", "wait_for_rows", "sleep"]
     computes = ["handle_page", "render"]
     works = ["handle_page", "load_page", "[executor]", "read_template"]
@@ -198,7 +232,7 @@ def test_a_server_under_load(interpreter, tmp_path, loop):
     def enough(profile):
         return all(any(stands_in_order(stack, wanted) for stack, _ in profile.stacks) for wanted in (waits, computes, works))
 
-    with Program(interpreter, "async/web.py", loop, variables={"PYTHONPATH": packages.directory_with(interpreter, *needed)}) as program:
+    with Program(interpreter, "async/" + server, loop, variables={"PYTHONPATH": packages.directory_with(interpreter, *needed)}) as program:
         recording = record_until(enough, program.ready().pid, tmp_path, 1, 200, "--async=all")
     for stack, _ in recording.profile.stacks:
         names = [plain(frame.name) for frame in stack]
