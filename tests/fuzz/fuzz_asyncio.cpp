@@ -6,6 +6,7 @@
 #include "python/asyncio_tasks.h"
 #include "python/coroutine_origin.h"
 #include "python/greenlets.h"
+#include "python/task_holders.h"
 #include "python/trio_tasks.h"
 #include "support/asyncio_builder.h"
 #include "support/fake_target.h"
@@ -92,6 +93,27 @@ void look_beside(Memory& memory, const Layout& layout, const AsyncioLayout& asyn
     }
 }
 
+// Who holds what: every place as a task, and as a frame with code.
+void look_for_holders(Memory& memory, const Layout& layout, std::span<const Address> places) {
+    ObjectKinds kinds(layout);
+    TaskHolders holders(layout, kinds);
+    std::vector<RawFrame> frames;
+    for (const Address object : places) {
+        for (const Address code : places) {
+            frames.emplace_back();
+            frames.back().address = object;
+            frames.back().code = code;
+        }
+    }
+    std::vector<TaskHolders::Entry> entries;
+    for (const Address task : places) entries.push_back({task, frames, 0, true, true});
+    std::vector<TaskEdge> edges;
+    holders.find(memory, entries, edges);
+    for (const TaskEdge& edge : edges) {
+        check(edge.task < places.size() && edge.awaiter < places.size() && edge.depth <= frames.size(), "an edge between tasks");
+    }
+}
+
 // Tasks of trio: every place as a task, a runner and a thread.
 void look_for_trio(Memory& memory, const Layout& layout, std::span<const Address> places) {
     TrioModule trio;
@@ -153,6 +175,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Address places[] = {future, leaf, child, parent, code.value_or(kNullAddress),
                               sweep.frames.empty() ? leaf : sweep.frames.front().code};
     look_beside(target.memory(), layout, asyncio.layout(), places);
+    look_for_holders(target.memory(), layout, places);
     look_for_trio(target.memory(), layout, places);
     AsyncioReader fresh(target, layout, stacks);
     if (fresh.find(threads.interpreters)) look(fresh, threads, true, sweep);
