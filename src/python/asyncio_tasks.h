@@ -182,6 +182,7 @@ private:
     void look_at(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep);
     void learn_from_whole(Interpreter& interpreter);
     void read_parts(Interpreter& interpreter, TaskSweep& sweep, bool can_hold);
+    void read_parts_of(std::size_t size, std::size_t most_in_vain, std::size_t& in_vain, Interpreter& interpreter, TaskSweep& sweep);
     void read_held(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep, const Hold& hold);
     void read_until_still(Interpreter& interpreter, std::span<const Address> starts, TaskSweep& sweep);
     void read_part(Interpreter& interpreter, std::span<const Address> starts, TaskSweep& sweep, std::vector<Address>& left);

@@ -18,7 +18,7 @@ using std::chrono::nanoseconds;
 // A look that takes longer is followed by a pause of so many times its length, in which what it found goes on
 // standing for the tasks: a process of ten thousand tasks shall not cost a processor.
 constexpr nanoseconds kLongLook = std::chrono::microseconds(1500);
-constexpr int kPauseAfterLook = 30;
+constexpr int kPauseAfterLook = 50;
 constexpr std::uint32_t kFirstLooks = 1;
 constexpr nanoseconds kPauseAfterHold = std::chrono::milliseconds(250);
 constexpr nanoseconds kPauseForHold = std::chrono::milliseconds(20);  // until a stop may be made
@@ -28,6 +28,8 @@ constexpr std::size_t kMostViews = 1U << 16;
 constexpr std::size_t kMostOwners = 1U << 16;
 constexpr nanoseconds kPauseToLearn = std::chrono::milliseconds(200);
 constexpr std::uint32_t kMostPoorLooks = 8;
+// Where a look needs a stop, and the time for stops is spent: the next one that is made stands for so long.
+constexpr nanoseconds kLongestWaitForHold = std::chrono::seconds(4);
 
 }  // namespace
 
@@ -106,8 +108,9 @@ void AsyncSampler::look() {
     add_loops(all_.sweep.loops);
     is_fresh_ = true;
     const nanoseconds took = thread_cpu_time() - began;
-    // The first look reads page by page what later ones have in one call.
-    next_look_ = took > kLongLook && looks_ > kFirstLooks ? now_ + kPauseAfterLook * took : nanoseconds{0};
+    // The first look reads page by page what later ones have in one call; it may find little of what moves.
+    const bool may_pause = looks_ > kFirstLooks || all_.sweep.torn <= candidates_.size();
+    next_look_ = took > kLongLook && may_pause ? now_ + kPauseAfterLook * took : nanoseconds{0};
     // Where a look needs a stop of the thread, they share its budget with the proofs.
     if (all_.sweep.was_held) next_look_ = std::max(next_look_, now_ + kPauseAfterHold);
     if (hold_ && !all_.sweep.was_held && all_.sweep.torn > candidates_.size()) next_look_ = now_ + kPauseForHold;
@@ -442,9 +445,12 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
     draw_leaves(*loop, drawn_);
     const bool has_tasks = !drawn_.empty() || !loop->shown.empty();
     // A look that missed more than it found says little of the time that it would stand for.
-    if (all_.sweep.torn > candidates_.size() && ++loop->poor_looks < kMostPoorLooks) {
-        loop->is_current = false;
-        return has_tasks;
+    if (all_.sweep.torn > candidates_.size() && !is_last_) {
+        const bool may_wait = ++loop->poor_looks < kMostPoorLooks || (hold_ && loop->owed < kLongestWaitForHold);
+        if (may_wait) {
+            loop->is_current = false;
+            return has_tasks;
+        }
     }
     loop->poor_looks = 0;
     const std::uint32_t ticks = std::max(loop->owed_ticks, 1U);
@@ -473,7 +479,9 @@ void AsyncSampler::flush(Address thread, ThreadIndex index) {
     Loop* loop = find_loop(thread);
     if (options_.mode != AsyncMode::kAll || loop == nullptr || loop->owed_ticks == 0 || looks_ == 0) return;
     loop->is_current = true;
+    is_last_ = true;
     record_waiting(thread, index, true, false);
+    is_last_ = false;
 }
 
 void AsyncSampler::forget_codes() {

@@ -228,6 +228,7 @@ private:
     std::chrono::nanoseconds next_look_{0};
     AsyncioReader::Hold hold_;
     bool is_fresh_ = false;      // looked at in this tick
+    bool is_last_ = false;       // no look will follow
     std::uint32_t looks_ = 0;
     std::uint32_t readings_ = 0;  // looks, and paths by themselves
     std::uint64_t turn_ = 0;
