@@ -26,6 +26,9 @@ enum class FrameKind : std::uint8_t {
     kPython,
     kMarker,  // not a frame of the program; its name stands in brackets: "[gc]", "[unproved]"
     kNative,
+    // No frame: the callers of a sample whose path was not proved when it was taken, as far as they are sure, stand below
+    // this node. Its path is that of the stack number `line`, which it becomes once that path is proved.
+    kUnproved,
 };
 
 // `name` is the qualified name from 3.11 on, else the plain one. `file` is the path as the target

@@ -53,6 +53,16 @@ public:
     [[nodiscard]] bool is_proved(PathId path) const;
     [[nodiscard]] std::optional<StackId> inferred_callers(PathId path) const;
     [[nodiscard]] PathId parent_path(PathId path) const;
+    [[nodiscard]] bool continues(PathId path, PathId prefix) const;  // or is the same
+    // What a recorded stack shows by now.
+    struct Shown {
+        StackId stack = kRootStack;
+        bool is_proved = false;
+        // Where it is not: its leaf alone is known, and below it these callers, or what they follow to be.
+        StackId callers = kRootStack;
+        bool are_inferred = false;
+    };
+    [[nodiscard]] Shown shown(StackId stack) const;
     [[nodiscard]] std::size_t stack_count() const;   // nodes, the root included
     [[nodiscard]] std::size_t path_count() const;
     [[nodiscard]] std::size_t frame_count() const;

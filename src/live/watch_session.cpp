@@ -162,40 +162,50 @@ std::uint32_t WatchSession::index_of(Part& part, FrameId id) {
     return part.functions[raw(id)] = entry->second;
 }
 
-// Of a stack that was never proved only the leaf is known, as in every output (src/profile/resolve.cpp).
+// Of a stack that was never proved its leaf is known, and the callers that are sure, as in every output
+// (src/profile/resolve.cpp).
 void WatchSession::see_functions(Part& part) {
     const StackTable& stacks = *part.stacks;
-    for (const Profile::Weight& weight : part.profile.weights()) {
-        const bool proved = stacks.is_proved(stacks.node(weight.stack).path);
-        for (StackId stack = weight.stack; stack != kRootStack; stack = stacks.node(stack).parent) {
+    const auto see = [&](StackId stack, bool leaf_alone) {
+        for (; stack != kRootStack; stack = stacks.node(stack).parent) {
             if (raw(stack) >= part.looked_at.size()) part.looked_at.resize(raw(stack) + 1, false);
             if (part.looked_at[raw(stack)]) break;
             const FrameId frame = stacks.node(stack).frame;
             const bool is_python = stacks.frame(frame).kind == FrameKind::kPython;
-            if (proved) part.looked_at[raw(stack)] = true;
+            if (!leaf_alone) part.looked_at[raw(stack)] = true;
             if (is_python) index_of(part, frame);
-            if (is_python && !proved) break;
+            if (is_python && leaf_alone) break;
         }
+    };
+    for (const Profile::Weight& weight : part.profile.weights()) {
+        const StackTable::Shown shown = stacks.shown(weight.stack);
+        see(shown.stack, !shown.is_proved);
+        if (!shown.is_proved && !shown.are_inferred) see(shown.callers, false);
     }
 }
 
-WatchSession::Walked WatchSession::walk(Part& part, StackId stack, std::vector<std::uint32_t>& functions) {
+WatchSession::Walked WatchSession::walk(Part& part, StackId recorded, std::vector<std::uint32_t>& functions) {
     const StackTable& stacks = *part.stacks;
+    const StackTable::Shown shown = stacks.shown(recorded);
     Walked walked;
     functions.clear();
-    walked.proved = stacks.is_proved(stacks.node(stack).path);
-    for (; stack != kRootStack; stack = stacks.node(stack).parent) {
-        const FrameId id = stacks.node(stack).frame;
-        const Frame& frame = stacks.frame(id);
-        if (frame.kind != FrameKind::kPython) {
-            if (stacks.string(frame.name) == "[unproved]") walked.proved = false;
-            continue;
+    walked.proved = shown.is_proved;
+    const auto take = [&](StackId stack, bool leaf_alone) {
+        for (; stack != kRootStack; stack = stacks.node(stack).parent) {
+            const FrameId id = stacks.node(stack).frame;
+            const Frame& frame = stacks.frame(id);
+            if (frame.kind != FrameKind::kPython) {
+                if (stacks.string(frame.name) == "[unproved]") walked.proved = false;
+                continue;
+            }
+            const std::uint32_t function = index_of(part, id);
+            if (walked.own == kNoFunction) walked.own = function;
+            functions.push_back(function);
+            if (leaf_alone) break;
         }
-        const std::uint32_t function = index_of(part, id);
-        if (walked.own == kNoFunction) walked.own = function;
-        functions.push_back(function);
-        if (!walked.proved) break;
-    }
+    };
+    take(shown.stack, !shown.is_proved);
+    if (!shown.is_proved && !shown.are_inferred) take(shown.callers, false);
     std::sort(functions.begin(), functions.end());
     functions.erase(std::unique(functions.begin(), functions.end()), functions.end());
     return walked;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes a profile ready to be written: ids become text, paths short, and a stack whose path was never
-// proved becomes [unproved] -> leaf, because only its leaf is known to be real. A leaf whose callers were not read gets
-// those that follow by now, and is counted as inferred. No sample is invented or dropped: the sum of the weights
-// stays what was recorded.
+// proved becomes [unproved] -> leaf, because only its leaf is known to be real; below stand the callers that are sure, if
+// any. A leaf whose callers were not read gets those that follow by now, and is counted as inferred. No sample is invented
+// or dropped: the sum of the weights stays what was recorded.
 #include <pyprof/error.h>
 #include <pyprof/profile.h>
 
@@ -20,6 +20,7 @@
 namespace pyprof {
 namespace {
 
+constexpr const char* kUnproved = "[unproved]";
 constexpr std::uint32_t kRootNode = 0;
 constexpr std::uint32_t kNoRoot = std::numeric_limits<std::uint32_t>::max();  // nodes that aren't remembered
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
@@ -44,10 +45,10 @@ public:
 
 private:
     void add(const Profile::Weight& weight) {
-        const Known known = known_of(weight.stack);  // asked once: the writer may be proving it now
-        const std::uint32_t node = node_of(weight.thread, weight.stack, known);
+        const StackTable::Shown shown = stacks_.shown(weight.stack);  // asked once: the writer may be proving it now
+        const std::uint32_t node = node_of(weight.thread, shown);
         if (options_.node_of_weight != nullptr) options_.node_of_weight->push_back(node);
-        if (!known.is_proved) (known.callers ? result_.figures.inferred : result_.figures.truncated) += weight.samples;
+        if (!shown.is_proved) (shown.are_inferred ? result_.figures.inferred : result_.figures.truncated) += weight.samples;
         result_.total_samples += weight.samples;
         const auto [entry, is_new] =
             weight_of_.try_emplace(pair(weight.thread, node), result_.weights.size());
@@ -60,7 +61,7 @@ private:
     }
 
     void add(const Profile::Span& span, std::vector<std::size_t>& last_span) {
-        const std::uint32_t node = node_of(span.thread, span.stack, known_of(span.stack));
+        const std::uint32_t node = node_of(span.thread, stacks_.shown(span.stack));
         const ResolvedProfile::Span next{span.thread, node, span.samples, span.weight, span.begin};
         std::size_t& last = last_span[span.thread];
         if (last != kNone && result_.spans[last].node == node && follows(result_.spans[last], next)) {
@@ -71,20 +72,11 @@ private:
         result_.spans.push_back(next);
     }
 
-    struct Known {  // of a stack's path
-        bool is_proved = false;
-        std::optional<StackId> callers;  // of its leaf, where they follow from what else was seen
-    };
-    [[nodiscard]] Known known_of(StackId stack) const {
-        const PathId path = stacks_.node(stack).path;
-        if (stacks_.is_proved(path)) return {true, std::nullopt};
-        return {false, stacks_.inferred_callers(path)};
-    }
-
-    std::uint32_t node_of(ThreadIndex thread, StackId stack, const Known& known) {
+    std::uint32_t node_of(ThreadIndex thread, const StackTable::Shown& shown) {
         const std::uint32_t root = thread_roots_[thread];
-        if (known.is_proved) return proved_node(root, stack);
-        return leaf_node(known.callers ? proved_node(root, *known.callers) : child(root, marker("[unproved]")), stack);
+        if (shown.is_proved) return proved_node(root, shown.stack);
+        const std::uint32_t callers = proved_node(root, shown.callers);
+        return leaf_node(shown.are_inferred ? callers : child(callers, marker(kUnproved)), shown.stack);
     }
 
     // Climbs until a known node, then comes back down; a loop, since stacks can be 10,000 frames deep. What native
@@ -152,8 +144,10 @@ private:
     std::uint32_t leaf_node(std::uint32_t below, StackId stack) {
         climbed_.clear();
         for (; stack != kRootStack; stack = stacks_.node(stack).parent) {
+            const Frame& frame = stacks_.frame(stacks_.node(stack).frame);
+            if (frame.kind == FrameKind::kMarker && stacks_.string(frame.name) == kUnproved) break;
             climbed_.push_back(stack);
-            if (stacks_.frame(stacks_.node(stack).frame).kind == FrameKind::kPython) break;
+            if (frame.kind == FrameKind::kPython) break;
         }
         return descend(below, kNoRoot, false);
     }

@@ -131,6 +131,27 @@ PathId StackTable::parent_path(PathId path) const {
     return tables_->paths[raw(path)].parent;
 }
 
+bool StackTable::continues(PathId path, PathId prefix) const {
+    while (path != prefix && path != kRootPath) path = parent_path(path);
+    return path == prefix;
+}
+
+StackTable::Shown StackTable::shown(StackId stack) const {
+    const PathId path = node(stack).path;
+    Shown shown{stack, is_proved(path), kRootStack, false};
+    if (stack != kRootStack && frame(node(stack).frame).kind == FrameKind::kUnproved) {
+        shown.callers = node(stack).parent;
+        shown.stack = StackId{static_cast<std::uint32_t>(frame(node(stack).frame).line)};
+    }
+    if (shown.is_proved) return shown;
+    const std::optional<StackId> inferred = inferred_callers(path);
+    if (inferred && continues(node(*inferred).path, node(shown.callers).path)) {
+        shown.callers = *inferred;
+        shown.are_inferred = true;
+    }
+    return shown;
+}
+
 void StackTable::infer_callers(PathId path, std::optional<StackId> callers) {
     // A reader that sees the id must see its node.
     tables_->paths.at(raw(path)).callers.store(callers ? raw(*callers) : kNotInferred, std::memory_order_release);

@@ -15,6 +15,7 @@ constexpr std::size_t kMaxLineTableBytes = 1 << 20;
 constexpr std::uint32_t kMaxCodeUnits = 1 << 24;
 constexpr std::int32_t kMaxFrameWords = 1 << 20;
 constexpr std::size_t kMaxThreadLocalCopies = 4'096;
+constexpr std::size_t kMostOfBatch = 64;  // objects, each with up to four pages
 // Include/cpython/code.h: CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
 constexpr std::uint32_t kGeneratorFlags = 0x20 | 0x80 | 0x200;
 
@@ -36,7 +37,7 @@ std::size_t CodeCache::IdentityHash::operator()(const IdentityKey& key) const {
 }
 
 CodeCache::CodeCache(Memory& memory, const Layout& layout, StackTable& stacks)
-    : memory_(memory), layout_(layout), stacks_(stacks) {
+    : memory_(memory), details_(memory), layout_(layout), stacks_(stacks) {
     const Layout::Code& code = layout.code;
     // Everything that names a code object: its strings, first line, table and, where there is one, version.
     Offset first = code.first_line;
@@ -78,18 +79,66 @@ CodeIndex CodeCache::find_version(std::uint32_t version) const {
 }
 
 CodeIndex CodeCache::load_code(Address address) {
-    std::array<std::byte, 512> buffer;
-    check(object_bytes_ <= buffer.size(), "a code object larger than its buffer");
-    const std::span<std::byte> object(buffer.data(), object_bytes_);
-    if (!read_bytes(memory_, address, object)) return kNoCode;
+    load_codes(std::span(&address, 1));
+    return find(address);
+}
 
-    Entry entry;
-    entry.address = address;
-    // The details are read after the stamp: they belong together only if it still stands.
-    if (!take_stamp(entry, object) || !read_details(entry, object) || !stamp_holds(entry)) return kNoCode;
+void CodeCache::load_codes(std::span<const Address> addresses) {
+    wanted_.clear();
+    for (const Address address : addresses) {
+        if (raw(address) < PageCache::kPageSize || find(address) != kNoCode) continue;
+        wanted_.push_back(address);
+    }
+    std::sort(wanted_.begin(), wanted_.end());
+    wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
+    for (std::size_t i = 0; i < wanted_.size(); i += kMostOfBatch) {
+        load_batch(std::span(wanted_).subspan(i, std::min(kMostOfBatch, wanted_.size() - i)));
+    }
+}
 
+// The objects first, then what they refer to, then their stamps again: what was read in between belongs to an object
+// only if its stamp still stands.
+void CodeCache::load_batch(std::span<const Address> addresses) {
+    objects_.resize(addresses.size() * object_bytes_);
+    object_ranges_.clear();
+    const auto object = [&](std::size_t i) { return std::span(objects_).subspan(i * object_bytes_, object_bytes_); };
+    for (std::size_t i = 0; i < addresses.size(); ++i) object_ranges_.push_back({addresses[i], object(i)});
+    batch_.clear();
+    pages_.clear();
+    for (std::size_t done = 0; done < addresses.size(); ++done) {  // the one at which a call stopped is left out
+        const std::size_t complete = memory_.read(std::span(object_ranges_).subspan(done)).complete;
+        for (const std::size_t end = done + complete; done < end; ++done) {
+            batch_.push_back({{}, object(done)});
+            batch_.back().entry.address = addresses[done];
+            note_pages(object(done));
+        }
+    }
+    std::sort(pages_.begin(), pages_.end());
+    pages_.erase(std::unique(pages_.begin(), pages_.end()), pages_.end());
+    details_.begin_part(pages_);
+    std::erase_if(batch_, [&](BatchEntry& read) { return !take_stamp(read.entry, read.object) || !read_details(read.entry, read.object); });
+    to_compare_.clear();
+    for (BatchEntry& read : batch_) {
+        read.entry.is_alive = true;
+        to_compare_.push_back(&read.entry);
+    }
+    compare_entries(to_compare_, holds_);
+    for (std::size_t i = 0; i < batch_.size(); ++i) {
+        if (holds_[i]) insert(std::move(batch_[i].entry));
+    }
+}
+
+// The pages of what `object` refers to. Texts and tables are short; where one goes on behind its page, that is read alone.
+void CodeCache::note_pages(std::span<const std::byte> object) {
+    const Layout::Code& code = layout_.code;
+    for (const Offset field : {has(code.qualname) ? code.qualname : code.name, code.filename, code.line_table, code.tlbc,
+                               has(code.unit_count) ? kAbsent : code.bytecode}) {
+        if (has(field)) pages_.push_back(raw(load_pointer(object, field)) / PageCache::kPageSize);
+    }
+}
+
+void CodeCache::insert(Entry entry) {
     CodeIndex index = static_cast<CodeIndex>(entries_.size());
-    entry.is_alive = true;
     entry.serial = next_serial_++;
     if (free_.empty()) {
         entries_.push_back(std::move(entry));
@@ -98,10 +147,10 @@ CodeIndex CodeCache::load_code(Address address) {
         free_.pop_back();
         entries_[index] = std::move(entry);
     }
-    by_address_[raw(address)] = index;
-    if (entries_[index].bytecode != kNullAddress) by_bytecode_[raw(entries_[index].bytecode)] = index;
-    if (entries_[index].version != 0) by_version_[entries_[index].version] = index;
-    return index;
+    const Entry& known = entries_[index];
+    by_address_[raw(known.address)] = index;
+    if (known.bytecode != kNullAddress) by_bytecode_[raw(known.bytecode)] = index;
+    if (known.version != 0) by_version_[known.version] = index;
 }
 
 bool CodeCache::take_stamp(Entry& entry, std::span<const std::byte> object) {
@@ -121,35 +170,22 @@ bool CodeCache::take_stamp(Entry& entry, std::span<const std::byte> object) {
 bool CodeCache::add_string_piece(Entry& entry, Address string) {
     constexpr std::uint64_t kTextBytes = 48;
     const Layout::Unicode& unicode = layout_.unicode;
-    const auto length = read_value<std::int64_t>(memory_, string + static_cast<std::uint64_t>(unicode.length));
+    const auto length = read_value<std::int64_t>(details_, string + static_cast<std::uint64_t>(unicode.length));
     if (!length || *length < 0) return false;
     const auto text = std::min(static_cast<std::uint64_t>(*length), kTextBytes);
     Entry::Piece& piece = entry.stamp[entry.stamp_pieces++];
     piece.from = string + static_cast<std::uint64_t>(unicode.length);
     piece.size = static_cast<std::uint32_t>(static_cast<std::uint64_t>(unicode.ascii_data - unicode.length) + text);
     check(piece.size <= Entry::Piece::kMaxBytes, "a string stamp longer than its store");
-    return read_bytes(memory_, piece.from, std::span(piece.bytes).first(piece.size));
-}
-
-bool CodeCache::stamp_holds(const Entry& entry) {
-    std::array<std::byte, Entry::kMaxPieces * Entry::Piece::kMaxBytes> now;
-    std::array<ReadRange, Entry::kMaxPieces> ranges;
-    for (std::uint32_t i = 0; i < entry.stamp_pieces; ++i) {
-        ranges[i] = {entry.stamp[i].from, std::span(now).subspan(i * Entry::Piece::kMaxBytes, entry.stamp[i].size)};
-    }
-    if (memory_.read(std::span(ranges).first(entry.stamp_pieces)).complete != entry.stamp_pieces) return false;
-    for (std::uint32_t i = 0; i < entry.stamp_pieces; ++i) {
-        if (std::memcmp(ranges[i].to.data(), entry.stamp[i].bytes.data(), entry.stamp[i].size) != 0) return false;
-    }
-    return true;
+    return read_bytes(details_, piece.from, std::span(piece.bytes).first(piece.size));
 }
 
 bool CodeCache::read_details(Entry& entry, std::span<const std::byte> object) {
     const Layout::Code& code = layout_.code;
     const Address name_address = load_pointer(object, has(code.qualname) ? code.qualname : code.name);
-    const auto name = read_unicode(memory_, layout_, name_address, kMaxNameCharacters);
-    const auto file = read_unicode(memory_, layout_, load_pointer(object, code.filename), kMaxNameCharacters);
-    const auto table = read_bytes_object(memory_, layout_, load_pointer(object, code.line_table), kMaxLineTableBytes);
+    const auto name = read_unicode(details_, layout_, name_address, kMaxNameCharacters);
+    const auto file = read_unicode(details_, layout_, load_pointer(object, code.filename), kMaxNameCharacters);
+    const auto table = read_bytes_object(details_, layout_, load_pointer(object, code.line_table), kMaxLineTableBytes);
     if (!name || !file || !table) return false;
 
     if (has(code.unit_count)) {
@@ -159,7 +195,7 @@ bool CodeCache::read_details(Entry& entry, std::span<const std::byte> object) {
         entry.bytecode = entry.address + static_cast<std::uint64_t>(code.bytecode);
     } else {
         const auto size = read_value<std::int64_t>(
-            memory_, load_pointer(object, code.bytecode) + static_cast<std::uint64_t>(layout_.bytes.size));
+            details_, load_pointer(object, code.bytecode) + static_cast<std::uint64_t>(layout_.bytes.size));
         if (!size || *size <= 0 || *size > kMaxCodeUnits) return false;
         const bool in_bytes = layout_.instruction_kind == InstructionKind::kByteIndex;
         entry.unit_count = static_cast<std::uint32_t>(in_bytes ? *size : *size / 2);
@@ -183,19 +219,19 @@ bool CodeCache::read_details(Entry& entry, std::span<const std::byte> object) {
                                     static_cast<int>(entry.unit_count));
     const IdentityKey key{raw(entry.name), raw(entry.file), entry.first_line};
     entry.identity = identities_.try_emplace(key, static_cast<std::uint32_t>(identities_.size())).first->second;
-    if (has(code.tlbc)) read_thread_local_bytecode(entry);
+    if (has(code.tlbc)) read_thread_local_bytecode(details_, entry);
     return true;
 }
 
 // Include/internal/pycore_code.h: _PyCodeArray is a size followed by that many pointers to copies of the
 // bytecode; entry 0 is the code object's own.
-void CodeCache::read_thread_local_bytecode(Entry& entry) {
-    const auto array = read_pointer(memory_, entry.address + static_cast<std::uint64_t>(layout_.code.tlbc));
+void CodeCache::read_thread_local_bytecode(Memory& memory, Entry& entry) {
+    const auto array = read_pointer(memory, entry.address + static_cast<std::uint64_t>(layout_.code.tlbc));
     if (!array || *array == kNullAddress) return;
-    const auto size = read_value<std::uint64_t>(memory_, *array);
+    const auto size = read_value<std::uint64_t>(memory, *array);
     if (!size || *size > kMaxThreadLocalCopies) return;
     std::vector<std::uint64_t> copies(static_cast<std::size_t>(*size));
-    if (!read_bytes(memory_, *array + 8, std::as_writable_bytes(std::span(copies)))) return;
+    if (!read_bytes(memory, *array + 8, std::as_writable_bytes(std::span(copies)))) return;
     entry.thread_local_bytecode.clear();
     for (const std::uint64_t copy : copies) {
         if (copy != 0) entry.thread_local_bytecode.push_back(Address{copy});
@@ -222,7 +258,7 @@ std::optional<std::int32_t> CodeCache::instruction_index(CodeIndex index, std::u
         for (const Address copy : entry.thread_local_bytecode) {
             if (const auto found = within(copy)) return found;
         }
-        if (attempt == 0) read_thread_local_bytecode(entry);  // a thread may have got its copy since
+        if (attempt == 0) read_thread_local_bytecode(memory_, entry);  // a thread may have got its copy since
     }
     return std::nullopt;
 }
@@ -242,11 +278,17 @@ void CodeCache::verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& 
 }
 
 void CodeCache::compare(std::span<const CodeIndex> codes, std::vector<bool>& holds) {
+    to_compare_.clear();
+    for (const CodeIndex code : codes) to_compare_.push_back(&entries_[code]);
+    compare_entries(to_compare_, holds);
+}
+
+void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vector<bool>& holds) {
     constexpr std::size_t kBatch = 256;
     stamp_bytes_now_.resize(kBatch * Entry::Piece::kMaxBytes);
-    holds.assign(codes.size(), true);
+    holds.assign(entries.size(), true);
     std::vector<ReadRange>& ranges = stamp_ranges_;
-    std::vector<std::size_t>& owner = stamp_owners_;  // of each range: index into `codes`
+    std::vector<std::size_t>& owner = stamp_owners_;  // of each range: index into `entries`
     ranges.clear();
     owner.clear();
     const auto compare_batch = [&] {
@@ -261,14 +303,14 @@ void CodeCache::compare(std::span<const CodeIndex> codes, std::vector<bool>& hol
                 }
             }
             piece = i > 0 && owner[i] == owner[i - 1] ? piece + 1 : 0;
-            const Entry::Piece& expected = entries_[codes[owner[i]]].stamp[piece];
+            const Entry::Piece& expected = entries[owner[i]]->stamp[piece];
             if (std::memcmp(ranges[i].to.data(), expected.bytes.data(), expected.size) != 0) holds[owner[i]] = false;
         }
         ranges.clear();
         owner.clear();
     };
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-        const Entry& entry = entries_[codes[i]];
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        const Entry& entry = *entries[i];
         if (!entry.is_alive) {
             holds[i] = false;
             continue;

@@ -13,6 +13,7 @@
 #include <pyprof/profile.h>
 
 #include "python/line_table.h"
+#include "target/page_cache.h"
 
 #include <tsl/robin_map.h>
 
@@ -74,6 +75,9 @@ public:
     [[nodiscard]] CodeIndex find_by_instruction(Address instruction) const;
     // Reads the object; kNoCode when what stands there is no code object.
     [[nodiscard]] CodeIndex load_code(Address address);
+    // Reads those that are not known yet, together: some three calls for all of them. What stands there and is no code
+    // object stays unknown.
+    void load_codes(std::span<const Address> addresses);
     [[nodiscard]] const Entry& entry(CodeIndex index) const { return entries_[index]; }
     [[nodiscard]] Entry& entry(CodeIndex index) { return entries_[index]; }
 
@@ -99,13 +103,21 @@ public:
     [[nodiscard]] std::uint32_t next_serial() const { return next_serial_; }
 
 private:
+    struct BatchEntry {
+        Entry entry;
+        std::span<const std::byte> object;
+    };
+    void load_batch(std::span<const Address> addresses);
+    void note_pages(std::span<const std::byte> object);
+    void insert(Entry entry);
     bool read_details(Entry& entry, std::span<const std::byte> object);
     bool take_stamp(Entry& entry, std::span<const std::byte> object);
     bool add_string_piece(Entry& entry, Address string);
-    [[nodiscard]] bool stamp_holds(const Entry& entry);
-    void read_thread_local_bytecode(Entry& entry);
+    void compare_entries(std::span<const Entry* const> entries, std::vector<bool>& holds);
+    void read_thread_local_bytecode(Memory& memory, Entry& entry);
 
     Memory& memory_;
+    PageCache details_;  // what the objects refer to that are being read
     const Layout& layout_;
     StackTable& stacks_;
     std::uint32_t stamp_begin_ = 0;  // within the code object
@@ -116,6 +128,12 @@ private:
     std::vector<CodeIndex> free_;
     std::vector<CodeIndex> retired_;
     std::uint64_t drops_ = 0;
+    std::vector<Address> wanted_;  // of one batch, as the next five
+    std::vector<std::byte> objects_;
+    std::vector<BatchEntry> batch_;
+    std::vector<std::uint64_t> pages_;
+    std::vector<ReadRange> object_ranges_;
+    std::vector<const Entry*> to_compare_;
     std::vector<bool> holds_;  // of the stamps that are compared, as the next three
     std::vector<std::byte> stamp_bytes_now_;
     std::vector<ReadRange> stamp_ranges_;

@@ -73,7 +73,7 @@ bool Mender::join(ThreadReader& reader) {
     earlier_.clear();
     std::size_t differs = count;
     for (std::size_t depth = 0; depth < count; ++depth) {
-        const auto frame = reader.frame_before(later(depth).address, depth == 0 ? kNullAddress : later(depth - 1).address);
+        const auto frame = reader.frame_in(later(depth).address, depth == 0 ? kNullAddress : later(depth - 1).address, true);
         if (!frame) break;
         if (differs == count && frame->code != later(depth).code) differs = depth;
         earlier_.push_back(*frame);

@@ -27,13 +27,13 @@ PathProver::PathProver(Memory& memory, const Layout& layout, const FrameShape& s
       opcodes_(opcodes_of(layout.version.major, layout.version.minor)) {}
 
 // One call for the bytecode at all callers' instructions.
-void PathProver::read_sites(const Walk& after, std::size_t count) {
+void PathProver::read_sites(const Walk& walk, std::size_t count) {
     sites_.assign(count, Site{});
     if (opcodes_ == nullptr) return;
     site_bytes_.assign(count * kSiteBytes, std::byte{0});
     ranges_.clear();
     for (std::size_t i = 0; i < count; ++i) {
-        ranges_.push_back({Address{from_root(after, i).instruction} - kSiteBefore,
+        ranges_.push_back({Address{from_root(walk, i).instruction} - kSiteBefore,
                            std::span(site_bytes_).subspan(i * kSiteBytes, kSiteBytes)});
     }
     const std::size_t complete = memory_.read(ranges_).complete;
@@ -97,7 +97,7 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
                                       const StackBuilder::Step& step) {
     const std::uint64_t words = codes_.entry(step.code).frame_words;
     if (words == 0 || caller.of_generator) return;
-    const auto callee = reader.frame_before(caller.address + 8 * words, caller.address);
+    const auto callee = reader.frame_in(caller.address + 8 * words, caller.address, true);
     if (!callee || callee->through_c || !sites_[depth].waiting.in_call) return;
     const CodeIndex code = codes_.find(callee->code);
     if (code == kNoCode) return;
@@ -112,46 +112,54 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
 
 // A code that is reached by one path alone can't mix two callers' stacks. What its call site says it calls
 // was called under that path.
-void PathProver::extend_by_sole_callers(const Walk& after, const StackBuilder::Chain& chain) {
+void PathProver::extend_by_sole_callers(const Walk& walk, const StackBuilder::Chain& chain) {
     for (std::size_t i = 0; i + 1 < chain.steps.size(); ++i) {
         const StackBuilder::Step& caller = chain.steps[i];
         const StackBuilder::Step& callee = chain.steps[i + 1];
         if (!stacks_.is_proved(caller.path)) return;
         if (stacks_.is_proved(callee.path)) continue;
         const std::uint32_t version = codes_.entry(callee.code).version;
-        if (version == 0 || sites_[i].function_version != version || from_root(after, i + 1).through_c) return;
+        if (version == 0 || sites_[i].function_version != version || from_root(walk, i + 1).through_c) return;
         if (!builder_.is_sole(caller.path, kSoleSightings)) return;
         builder_.prove(callee.path);
     }
 }
 
-bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
-    const Walk& after = reader.walk();
-    const std::size_t count = std::min(after.frames.size(), chain.steps.size());
-    earlier_callee_ = kNoCode;
-    if (after.end != WalkEnd::kRoot || after.frames.size() > kMaxFrames) return false;
+// The frames of `walk`, from the root up, that the other copy holds as well: same code, same caller, entered alike.
+std::size_t PathProver::find_in_both(ThreadReader& reader, const Walk& walk, std::size_t count) {
+    const bool is_earlier = &walk == &reader.walk_before();
     earlier_.clear();
-    while (earlier_.size() < count) {
-        const std::size_t depth = earlier_.size();
-        const RawFrame& frame = from_root(after, depth);
-        const Address caller = depth == 0 ? kNullAddress : from_root(after, depth - 1).address;
-        const auto before = reader.frame_before(frame.address, caller);
-        if (!before || before->code != frame.code || before->through_c != frame.through_c) break;
-        earlier_.push_back(*before);
+    later_.clear();
+    for (std::size_t depth = 0; depth < count; ++depth) {
+        const RawFrame& frame = from_root(walk, depth);
+        const Address caller = depth == 0 ? kNullAddress : from_root(walk, depth - 1).address;
+        const auto other = reader.frame_in(frame.address, caller, !is_earlier);
+        if (!other || other->code != frame.code || other->through_c != frame.through_c) break;
+        earlier_.push_back(is_earlier ? frame : *other);
+        later_.push_back(is_earlier ? *other : frame);
     }
-    const std::size_t equal = earlier_.size();
+    return earlier_.size();
+}
+
+bool PathProver::prove(ThreadReader& reader, const Walk& walk, const StackBuilder::Chain& chain) {
+    const std::size_t count = std::min(walk.frames.size(), chain.steps.size());
+    earlier_callee_ = kNoCode;
+    standing_ = {};
+    if (walk.end != WalkEnd::kRoot || walk.frames.size() > kMaxFrames) return false;
+    const std::size_t equal = find_in_both(reader, walk, count);
     if (equal == 0) return false;
-    read_sites(after, count);
+    read_sites(walk, count);
 
     next_frame_ = kNullAddress;
     const bool marks_callers_in_c = opcodes_ == nullptr || shape_.clears_popped_frames();
     bool proved_whole = false;
     bool is_sure = true;  // until a frame through C is met that was not sighted often enough
     for (std::size_t i = 0; i < equal; ++i) {
-        const bool is_leaf = i + 1 == after.frames.size();
+        const bool is_leaf = i + 1 == walk.frames.size();
         const RawFrame& a = earlier_[i];
-        const RawFrame& b = from_root(after, i);
-        if (!is_live(a, i, chain, b.instruction) || !is_live(b, i, chain, b.instruction)) break;
+        const RawFrame& b = later_[i];
+        const std::uint64_t site = from_root(walk, i).instruction;
+        if (!is_live(a, i, chain, site) || !is_live(b, i, chain, site)) break;
         if (!is_in_order(reader, b, chain.steps[i].code) || (i > 0 && !can_stand_above(b, i - 1))) break;
         // All callers of frame i wait, so what stands above them in both copies is their callee.
         const PathId path = chain.steps[i].path;
@@ -163,11 +171,12 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
                 ++proofs_;
             }
         }
+        if (is_sure) standing_ = {i + 1, a.instruction != b.instruction};
         if (is_leaf) {
             proved_whole = is_sure;
             break;
         }
-        const bool calls_through_c = i + 1 < count && from_root(after, i + 1).through_c;
+        const bool calls_through_c = i + 1 < count && from_root(walk, i + 1).through_c;
         if (calls_through_c && !marks_callers_in_c) {
             // Before 3.14 a call of C leaves no mark: the caller executes, which a popped frame does not.
             if (a.instruction != b.instruction || shape_.is_suspended(a) || shape_.is_suspended(b)) break;
@@ -178,8 +187,8 @@ bool PathProver::prove(ThreadReader& reader, const StackBuilder::Chain& chain) {
         // and before they were read again: it is theirs.
         if (i + 1 == equal && is_sure) prove_earlier_callee(reader, b, i, chain.steps[i]);
     }
-    if (!proved_whole) extend_by_sole_callers(after, chain);
-    return proved_whole || (count == after.frames.size() && stacks_.is_proved(chain.steps.back().path));
+    if (!proved_whole) extend_by_sole_callers(walk, chain);
+    return proved_whole || (count == walk.frames.size() && stacks_.is_proved(chain.steps.back().path));
 }
 
 }  // namespace pyprof

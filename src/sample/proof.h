@@ -31,8 +31,15 @@ public:
     PathProver(Memory& memory, const Layout& layout, const FrameShape& shape, CodeCache& codes, StackTable& stacks,
                StackBuilder& builder);
 
-    // `chain` was built from the reader's walk. Proves what can be proved of it; true when its whole path is.
-    bool prove(ThreadReader& reader, const StackBuilder::Chain& chain);
+    // `chain` was built from `walk`, one of the reader's two. Proves what can be proved of it; true when its whole path is.
+    bool prove(ThreadReader& reader, const Walk& walk, const StackBuilder::Chain& chain);
+    // What the last call found of the sample itself: so many frames, from the root, stood there when the pointer to the
+    // leaf was read. The last of them may have moved between the copies: then its line is not known.
+    struct Standing {
+        std::size_t frames = 0;
+        bool has_moved = false;
+    };
+    [[nodiscard]] Standing standing() const { return standing_; }
 
     // The code of the earlier copy that the last call proved above one of the chain's, else kNoCode.
     [[nodiscard]] CodeIndex earlier_callee() const { return earlier_callee_; }
@@ -45,7 +52,8 @@ private:
         [[nodiscard]] bool is_call() const { return waiting.in_call || waiting.in_generator; }
         std::uint32_t function_version = 0;  // that the inline cache of a call names, 3.12 on
     };
-    void read_sites(const Walk& after, std::size_t count);
+    std::size_t find_in_both(ThreadReader& reader, const Walk& walk, std::size_t count);
+    void read_sites(const Walk& walk, std::size_t count);
     [[nodiscard]] bool is_waiting(const RawFrame& before, const RawFrame& after, std::size_t depth,
                                   const StackBuilder::Chain& chain) const;
     [[nodiscard]] bool is_live(const RawFrame& frame, std::size_t depth, const StackBuilder::Chain& chain,
@@ -54,7 +62,7 @@ private:
     [[nodiscard]] bool is_in_order(const ThreadReader& reader, const RawFrame& frame, CodeIndex code);
     void prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, std::size_t depth,
                               const StackBuilder::Step& step);
-    void extend_by_sole_callers(const Walk& after, const StackBuilder::Chain& chain);
+    void extend_by_sole_callers(const Walk& walk, const StackBuilder::Chain& chain);
     bool enough_sightings(PathId path);
 
     // A caller that waits in C code carries no mark of its own on 3.11 to 3.13: such a path must be seen
@@ -70,13 +78,15 @@ private:
     StackTable& stacks_;
     StackBuilder& builder_;
     const Opcodes* opcodes_;
-    std::vector<RawFrame> earlier_;  // root first: the frames that are the same in the copy before
+    std::vector<RawFrame> earlier_;  // root first: the frames that are the same in both copies, as each holds them
+    std::vector<RawFrame> later_;
     std::vector<Site> sites_;  // root first
     Address next_frame_{};  // where the data stack's next frame must stand; null where that is not known
     std::vector<std::byte> site_bytes_;
     std::vector<ReadRange> ranges_;
     tsl::robin_map<std::uint32_t, std::uint8_t> sightings_;
     CodeIndex earlier_callee_ = kNoCode;
+    Standing standing_;
     std::uint64_t proofs_ = 0;
 };
 

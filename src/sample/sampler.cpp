@@ -113,18 +113,21 @@ void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) 
     const auto filled = std::span(filled_).subspan(thread.first_range, thread.range_count);
     if (!has_stack_to_show(thread, thread.reader.take(memory_, filled))) return;
     if (thread.sandwich_samples > 0) --thread.sandwich_samples;
-    const Sampled sampled = assess(thread);
+    Sampled sampled = assess(thread);
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
     const bool has_path = !sampled.is_truncated && !sampled.is_leaf_alone;
     thread.wanted = sampled.is_known || !has_path ? kRootPath : sampled.path;
     if (stacks_.is_proved(sampled.path)) thread.wanted = kRootPath;
     looks_.note_sample();
     if (!sampled.is_known && moves) in_doubt_.push_back(&thread);
+    // Where a stack is put together of several parts, the callers that are sure are those of one part.
+    if (has_chains_ || (async_ != nullptr && async_->has_loop(thread.state.address))) sampled.sure_callers = kRootStack;
     if (async_ != nullptr && async_->has_loop(thread.state.address)) {
         loop_samples_.push_back({&thread, sampled});
     } else if (has_chains_) {
         chains_.push_back({&thread, sampled, {}});
     } else if (async_ != nullptr && sampled.chain != nullptr && async_->note_worker(thread.state.address, *sampled.chain, thread.reader)) {
+        sampled.sure_callers = kRootStack;
         loop_samples_.push_back({&thread, sampled});
     } else {
         record_sampled(thread, sampled, thread.holds_gil && is_collecting(thread), when, weight);
@@ -191,17 +194,24 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
 
 void Sampler::record_sampled(Thread& thread, const Sampled& sampled, bool collects, nanoseconds when, nanoseconds weight) {
     StackId stack = sampled.stack;
-    if (sampled.is_truncated) ++figures_.truncated;
+    PathId names = sampled.names;
     if (sampled.is_inferred) ++figures_.inferred;
     if (options_.gc_marker && collects) {
         stack = builder_.marker(stack, stacks_.node(stack).path, "[gc]");
     }
+    const bool has_callers = !sampled.is_known && !sampled.is_inferred && sampled.sure_callers != kRootStack && !builder_.is_full();
+    if (has_callers) {
+        if (sampled.is_truncated || sampled.is_leaf_alone) names = builder_.extend(stacks_.node(sampled.sure_callers).path, names);
+        stack = builder_.above_callers(sampled.sure_callers, stack, sampled.is_truncated);
+    } else if (sampled.is_truncated) {
+        ++figures_.truncated;
+    }
     ++figures_.samples;
     ++thread.samples;
     thread.last_stack = stack;
-    thread.last_names = sampled.names;
+    thread.last_names = names;
     thread.has_last = sampled.is_known && thread.seen == ThreadTriage::State::kBlocked;
-    record(thread, stack, sampled.names, when, weight);
+    record(thread, stack, names, when, weight);
 }
 
 void Sampler::record(Thread& thread, StackId stack, PathId names, nanoseconds when, nanoseconds weight) {

@@ -144,6 +144,7 @@ private:
         bool is_known = false;  // its path is proved and its frames were read
         bool is_inferred = false;
         bool is_leaf_alone = false;  // its callers may follow later; counted when the profile is made ready
+        StackId sure_callers = kRootStack;  // of one whose path is not proved: those that stood there at its moment
         StackBuilder::Chain* chain = nullptr;  // the frames that it shows; none where they were not read
     };
 
@@ -172,7 +173,8 @@ private:
     void settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain& chain);
     std::optional<RawFrame> sure_leaf(Thread& thread);
     void infer_leaves();
-    bool prove_by_copies(Thread& thread, StackBuilder::Chain& chain);
+    bool prove_by_copies(Thread& thread, const Walk& walk, StackBuilder::Chain& chain);
+    [[nodiscard]] StackId sure_callers(const StackBuilder::Chain& chain);
     bool prove_by_looks(Thread& thread);
     void prove_by_stop(Thread& thread);
     bool while_stopped(const Thread& runner, const std::function<void()>& work);
@@ -204,14 +206,18 @@ private:
     void prove_chains_by_stop(Thread& runner);
     [[nodiscard]] bool is_as_listed(const Interpreter& interpreter) const;
     [[nodiscard]] ThreadTriage::State look_at(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds reuse_within);
+    [[nodiscard]] bool is_anchored(const Walk& walk, const StackBuilder::Chain& chain) const;
+    [[nodiscard]] bool has_sure_name(Address code) const;
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
     // src/sample/sampler_names.cpp
     enum class Held : bool { kNo, kStopped };  // whether the thread was stopped all the while
     void note_copy(Epoch::CopyFor what);
     std::optional<StackBuilder::Built> build_named(const Thread& thread, const Walk& walk, StackBuilder::Chain& chain, Held held);
-    // kReplaced: something else stands at one of its addresses by now, so that the chain must be built again.
+    // kReplaced: something else stands at one of its addresses by now, so that the chain must be built again. kUnknown: the
+    // chain ends where a name can't be told.
     enum class Names : std::uint8_t { kGood, kReplaced, kUnknown };
     Names check_names(const Thread& thread, StackBuilder::Chain& chain, Held held);
+    bool drop_misfit(const StackBuilder::Chain& chain);
     struct Standing {  // frames from the root on
         std::size_t frames = 0;
         std::size_t live = 0;

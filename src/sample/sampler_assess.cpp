@@ -23,10 +23,20 @@ constexpr std::uint32_t kInferSightings = 4;
 
 }  // namespace
 
-bool Sampler::is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const {
-    if (walk.end != WalkEnd::kRoot || built == StackBuilder::Built::kTorn || chain.steps.empty()) return false;
+// Whether the chain begins at the thread's root.
+bool Sampler::is_anchored(const Walk& walk, const StackBuilder::Chain& chain) const {
+    if (walk.end != WalkEnd::kRoot || chain.steps.empty()) return false;
     // Up to 3.10 a generator's frame loses its caller when it yields, and only its code tells what it is.
     return layout_.frame_root != FrameRoot::kThreadFrame || !codes_.entry(chain.steps.front().code).is_generator;
+}
+
+bool Sampler::is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const {
+    return built != StackBuilder::Built::kTorn && is_anchored(walk, chain);
+}
+
+bool Sampler::has_sure_name(Address code) const {
+    const CodeIndex index = codes_.find(code);
+    return index != kNoCode && (!builder_.is_newer_than_copy(index) || epoch_.is_sure(index));
 }
 
 // What stood at the pointer to the leaf when that was read, though its callers are lost.
@@ -92,7 +102,11 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     const Walk& walk = thread.reader.walk();
     const RawFrame* leaf = walk.frames.empty() ? nullptr : &walk.frames.front();
     const auto built = build_named(thread, walk, thread.chain, Held::kNo);
-    if (!built) return keep_leaf(nullptr);
+    // Where names can't be told on the way, that of the leaf may still be known.
+    const bool may_name_all = built && !thread.chain.is_cut;
+    const auto may_name = [&](const RawFrame& frame) { return may_name_all || has_sure_name(frame.code); };
+    if (leaf != nullptr && !may_name(*leaf)) leaf = nullptr;
+    if (!built) return keep_leaf(leaf);
     const bool complete = is_complete(walk, thread.chain, *built);
     if (complete && stacks_.is_proved(builder_.path_of(thread.chain))) {
         settle_lines(thread, walk, thread.chain);
@@ -109,9 +123,13 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     thread.sandwich_samples = kSandwichAfterDoubt;
     thread.plan_samples = kFreshPlans;
     const Walk& before = thread.reader.walk_before();
-    if (complete && thread.may_prove && prove_by_copies(thread, thread.chain)) {
-        looks_.note_proof();
-        return use(thread.chain, true);
+    const bool anchored = is_anchored(walk, thread.chain);
+    if (anchored && thread.may_prove) {
+        if (prove_by_copies(thread, walk, thread.chain)) {
+            looks_.note_proof();
+            return use(thread.chain, true);
+        }
+        sampled.sure_callers = sure_callers(thread.chain);
     }
     // The pointer to the leaf was read between the copies: the earlier one may hold what the later lost.
     const auto build_other = [&](const Walk& other) { return build_whole(thread, other, thread.chain_before); };
@@ -120,14 +138,21 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         epoch_.mark_used(thread.chain_before);
         return use(thread.chain_before, true);
     }
-    if (const Walk* mended = mender_.mend(thread.reader); mended != nullptr && build_other(*mended)) {
+    if (!anchored && complete_before && thread.may_prove) {
+        if (prove_by_copies(thread, before, thread.chain_before)) return use(thread.chain_before, true);
+        sampled.sure_callers = sure_callers(thread.chain_before);
+    }
+    const auto fits = [&](PathId path) { return stacks_.continues(path, stacks_.node(sampled.sure_callers).path); };
+    const Walk* mended = mender_.mend(thread.reader);
+    if (mended != nullptr && build_other(*mended) && fits(builder_.path_of(thread.chain_before))) {
         settle_lines(thread, *mended, thread.chain_before);
         epoch_.mark_used(thread.chain_before);
         return use(thread.chain_before, true);
     }
     // As long as only one path to a leaf is known, its callers follow, now or when the profile is written. A whole chain
     // that says otherwise is asked first: it may be that of a second caller, and be proved later.
-    const std::optional<RawFrame> sure = sure_leaf(thread);
+    std::optional<RawFrame> sure = sure_leaf(thread);
+    if (sure && !may_name(*sure)) sure.reset();
     if (complete) {
         epoch_.mark_used(thread.chain);
         if (sure && sure->code == leaf->code) builder_.note_leaf(builder_.path_of(thread.chain));
@@ -141,7 +166,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         return sampled;
     };
     if (sure) {
-        if (const auto inferred = builder_.sole_stack(*sure, kInferSightings)) {
+        if (const auto inferred = builder_.sole_stack(*sure, kInferSightings); inferred && fits(inferred->path)) {
             sampled.is_inferred = true;
             return use_leaf(*inferred);
         }
@@ -163,13 +188,24 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
 void Sampler::infer_leaves() { builder_.infer_leaves(kInferSightings); }
 
 // Whatever is proved holds as long as the names do that it went through.
-bool Sampler::prove_by_copies(Thread& thread, StackBuilder::Chain& chain) {
-    const bool is_proved = prover_.prove(thread.reader, chain);
+bool Sampler::prove_by_copies(Thread& thread, const Walk& walk, StackBuilder::Chain& chain) {
+    const bool is_proved = prover_.prove(thread.reader, walk, chain);
     const CodeIndex beyond = prover_.earlier_callee();
     epoch_.mark_used(chain);
     if (beyond != kNoCode) epoch_.mark_used(beyond);
     epoch_.note_proofs(epoch_.is_sure(chain) && (beyond == kNoCode || epoch_.is_sure(beyond)));
     return is_proved;
+}
+
+// What the last try to prove `chain` found of its sample: the callers that stood there when the pointer to the leaf was
+// read. One that moved between the copies has no line.
+StackId Sampler::sure_callers(const StackBuilder::Chain& chain) {
+    const PathProver::Standing standing = prover_.standing();
+    if (standing.frames == 0) return kRootStack;
+    const StackBuilder::Step& last = chain.steps[standing.frames - 1];
+    if (!standing.has_moved || builder_.is_full()) return standing.has_moved ? kRootStack : last.stack;
+    const StackId callers = standing.frames == 1 ? kRootStack : chain.steps[standing.frames - 2].stack;
+    return stacks_.intern_child(callers, builder_.frame_of(last.code, StackBuilder::kNoInstruction), last.path);
 }
 
 // The plan has learnt now what the sample missed, so that a second sandwich at once may hold what the first did
@@ -186,7 +222,7 @@ bool Sampler::prove_by_looks(Thread& thread) {
         if (thread.reader.take(memory_, look_filled_) != ThreadReader::Status::kOk) return false;
         if (!build_whole(thread, thread.reader.walk(), other_chain_)) continue;
         const bool is_new = !stacks_.is_proved(builder_.path_of(other_chain_));
-        if (is_new && prove_by_copies(thread, other_chain_)) looks_.note_proof();
+        if (is_new && prove_by_copies(thread, thread.reader.walk(), other_chain_)) looks_.note_proof();
         if (thread.wanted != kRootPath && stacks_.is_proved(thread.wanted)) return true;
     }
     return false;

@@ -19,21 +19,33 @@ void Sampler::note_copy(Epoch::CopyFor what) {
     copied_at_ = monotonic_now();
 }
 
-// Brings `chain` to the state of `walk`. Nothing where the names can't be told; then the chain is forgotten.
+// Brings `chain` to the state of `walk`, as far as its names can be told: the rest is left out, and the chain counts as
+// torn. Nothing, and a forgotten chain, where none can.
 std::optional<StackBuilder::Built> Sampler::build_named(const Thread& thread, const Walk& walk, StackBuilder::Chain& chain, Held held) {
     constexpr int kMostBuilds = 3;  // code that is replaced faster than it is read has no name
     std::size_t unchanged = walk.frames.size();
     for (int builds = 1; builds <= kMostBuilds; ++builds) {
         const StackBuilder::Built built = builder_.build(walk, chain);
         unchanged = chain.unchanged = std::min(unchanged, chain.unchanged);
+        if (built == StackBuilder::Built::kTorn && drop_misfit(chain)) continue;
         const Names names = check_names(thread, chain, held);
         if (names == Names::kReplaced) continue;
-        if (names == Names::kUnknown) break;
+        if (names == Names::kUnknown && chain.steps.empty()) break;
         if (epoch_.is_wary()) epoch_.mark_used(chain);  // a chain that is built next may drop what this one needs
-        return built;
+        return names == Names::kUnknown ? StackBuilder::Built::kTorn : built;
     }
     chain = {};
     return std::nullopt;
+}
+
+// An instruction outside its code is that of another moment; or of a code object that has taken the known one's place.
+// Nothing else would tell the latter: what no sample goes through the epoch never asks.
+bool Sampler::drop_misfit(const StackBuilder::Chain& chain) {
+    if (chain.misfit == kNoCode || builder_.is_newer_than_copy(chain.misfit)) return false;
+    codes_.compare(std::span(&chain.misfit, 1), stamps_hold_);
+    if (stamps_hold_[0]) return false;
+    epoch_.drop_replaced(chain.misfit);
+    return true;
 }
 
 // A code object that was read after the frames were copied may be another one by now; in a target that makes and drops
@@ -82,10 +94,13 @@ Sampler::Names Sampler::check_names(const Thread& thread, StackBuilder::Chain& c
         chain.steps.resize(kept);
         return Names::kReplaced;
     }
-    const bool is_unknown = std::any_of(chain.read_at.begin(), chain.read_at.end(), [&](std::uint32_t depth) {
+    const auto unknown = std::find_if(chain.read_at.begin(), chain.read_at.end(), [&](std::uint32_t depth) {
         return depth < count && (is_late || depth >= standing.frames) && !epoch_.is_sure(chain.steps[depth].code);
     });
-    return is_unknown ? Names::kUnknown : Names::kGood;
+    if (unknown == chain.read_at.end()) return Names::kGood;
+    chain.steps.resize(*unknown);
+    chain.is_cut = true;
+    return Names::kUnknown;
 }
 
 // How many frames from the root on refer to the code that they were copied with; and how many of these were live while

@@ -47,21 +47,19 @@ PathId StackBuilder::separate_root(std::uint32_t which) {
 
 bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step) {
     if (frame.code == kNullAddress) return false;
-    bool is_read = false;
     step.code = codes_.find(frame.code);
-    if (step.code == kNoCode) {
-        step.code = codes_.load_code(frame.code);
-        if (step.code == kNoCode) return false;
-        is_read = true;
-    }
-    if (is_read || codes_.entry(step.code).serial >= copy_serial_) {
+    if (step.code == kNoCode) return false;
+    if (codes_.entry(step.code).serial >= copy_serial_) {
         chain.read_code = true;
         chain.read_at.push_back(static_cast<std::uint32_t>(chain.steps.size()));
     }
     const auto instruction = frame.instruction == kUnknownInstruction
                                  ? std::optional(kNoInstruction)
                                  : codes_.instruction_index(step.code, frame.instruction);
-    if (!instruction) return false;
+    if (!instruction) {
+        chain.misfit = step.code;
+        return false;
+    }
     step.instruction = *instruction;
     if (codes_.entry(step.code).is_hidden) {
         step.stack = parent.stack;
@@ -81,6 +79,14 @@ bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& cha
     if (edges_.size() >= kMaxEdges) edges_.clear();
     edges_[key] = {step.stack, step.path};
     return true;
+}
+
+void StackBuilder::load_new_codes(std::span<const RawFrame> frames) {
+    new_codes_.clear();
+    for (const RawFrame& frame : frames) {
+        if (codes_.find(frame.code) == kNoCode) new_codes_.push_back(frame.code);
+    }
+    if (!new_codes_.empty()) codes_.load_codes(new_codes_);
 }
 
 StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
@@ -103,6 +109,8 @@ StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
     while (common < most && (*frames)[count - 1 - common] == chain.frames[chain.frames.size() - 1 - common]) ++common;
     chain.read_code = false;
     chain.read_at.clear();
+    chain.misfit = kNoCode;
+    chain.is_cut = false;
     chain.unchanged = common;
     if (common == count && chain.steps.size() == count && chain.frames.size() == count) {
         return Built::kSame;
@@ -110,6 +118,7 @@ StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
     chain.frames = *frames;
     chain.steps.resize(common);
     chain.marked_epoch = 0;
+    load_new_codes(std::span(chain.frames).first(count - common));
     Step parent = common == 0 ? Step{} : chain.steps.back();
     for (std::size_t depth = common; depth < count; ++depth) {
         if (cut_at != 0 && depth == cut_at) parent.stack = marker(parent.stack, parent.path, "[truncated]");
@@ -197,13 +206,24 @@ std::optional<StackBuilder::Step> StackBuilder::leaf_alone(const RawFrame& leaf)
     if (step.code == kNoCode || is_full()) return std::nullopt;
     const auto instruction = codes_.instruction_index(step.code, leaf.instruction);
     if (!instruction) return std::nullopt;
-    if (leaves_root_ == kRootPath) leaves_root_ = stacks_.intern_path(kRootPath, kLeavesRoot);
-    step.path = child_path(leaves_root_, step.code);
+    step.path = child_path(leaves_root(), step.code);
     step.instruction = *instruction;
     const StackId unknown = marker(kRootStack, kRootPath, "[unproved]");
     step.stack = stacks_.intern_child(unknown, frame_of(step.code, *instruction), step.path);
     note_leaf(step.path);
     return step;
+}
+
+PathId StackBuilder::leaves_root() {
+    if (leaves_root_ == kRootPath) leaves_root_ = stacks_.intern_path(kRootPath, kLeavesRoot);
+    return leaves_root_;
+}
+
+StackId StackBuilder::above_callers(StackId callers, StackId stack, bool is_leaf) {
+    Frame frame;
+    frame.kind = FrameKind::kUnproved;
+    frame.line = static_cast<std::int32_t>(raw(stack));
+    return stacks_.intern_child(callers, stacks_.intern_frame(frame), is_leaf ? leaves_root() : stacks_.node(stack).path);
 }
 
 void StackBuilder::note_leaf(PathId path) {

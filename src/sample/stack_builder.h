@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace pyprof {
@@ -41,6 +42,8 @@ public:
         std::uint64_t drops = 0;         // code objects that were dropped before the last build
         bool read_code = false;          // a code object was read after the frames were copied
         std::vector<std::uint32_t> read_at;  // ... the steps that go through such
+        CodeIndex misfit = kNoCode;      // of a torn one: the code that its last frame's instruction does not lie in
+        bool is_cut = false;             // where a name could not be told (sample/sampler_names.cpp)
     };
     enum class Built : std::uint8_t {
         kSame,     // equal to the chain's last state
@@ -49,6 +52,7 @@ public:
     };
     // Frames are copied now: code that is read from here on is newer than they.
     void note_copy() { copy_serial_ = codes_.next_serial(); }
+    [[nodiscard]] bool is_newer_than_copy(CodeIndex code) const { return codes_.entry(code).serial >= copy_serial_; }
     // Brings `chain` to the state of `walk`. A chain longer than kMaxFrames loses its middle.
     Built build(const Walk& walk, Chain& chain);
 
@@ -84,6 +88,11 @@ public:
     // The same for a leaf that is sure, with a path of its own: its callers may follow later, see infer_leaves().
     // Nothing where its code is not known.
     [[nodiscard]] std::optional<Step> leaf_alone(const RawFrame& leaf);
+    // A sample of `stack` whose path is not proved, of which `callers` are sure: a node that is counted when the profile is
+    // made ready (FrameKind::kUnproved). `is_leaf`: `stack` is what unproved() made, and no proof will change it.
+    StackId above_callers(StackId callers, StackId stack, bool is_leaf);
+    // The path that continues `parent` by the last code of `last`.
+    PathId extend(PathId parent, PathId last) { return last == kRootPath ? parent : extend_path(parent, identity_of(last)); }
     // The samples of this unproved path have a leaf that is sure: should it never be proved, callers may follow as well.
     void note_leaf(PathId path);
     // Gives the leaves that were noted the callers of the one path that is known to them by now, and takes them away
@@ -129,6 +138,8 @@ private:
         PathId path;
     };
     PathId extend_path(PathId parent, std::uint32_t identity);
+    PathId leaves_root();
+    void load_new_codes(std::span<const RawFrame> frames);
     bool step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step);
 
     struct Lineage {  // of a code identity
@@ -144,10 +155,11 @@ private:
     CodeCache& codes_;
     StackTable& stacks_;
     bool with_lines_;
+    std::vector<Address> new_codes_;
     std::vector<PathId> new_proofs_;
     std::vector<Lineage> lineages_;      // by identity
     std::vector<StackId> last_callers_;  // by path: the parent stack of its last accepted sample
-    std::uint32_t copy_serial_ = ~0U;    // code objects from this one on were read after the copy
+    std::uint32_t copy_serial_ = 0;      // code objects from this one on were read after the copy
     PathId leaves_root_ = kRootPath;     // of the paths of leaves alone
     std::vector<PathId> leaves_;         // unproved paths whose leaves are sure
     std::vector<bool> is_noted_;         // by path: it is or was one of them

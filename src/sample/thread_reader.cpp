@@ -431,8 +431,12 @@ ThreadReader::Status ThreadReader::take_copies(Memory& memory, std::span<const s
     return Status::kOk;
 }
 
-std::optional<RawFrame> ThreadReader::frame_before(Address address, Address caller) {
-    const std::byte* copy = find_copy(address, true);
+std::optional<RawFrame> ThreadReader::frame_in(Address address, Address caller, bool before) {
+    const auto find = [&](Address wanted) {
+        const std::byte* copy = find_copy(wanted, before);
+        return copy != nullptr || before ? copy : find_extra(wanted);
+    };
+    const std::byte* copy = find(address);
     if (copy == nullptr) return std::nullopt;
     const FrameShape::Parsed parsed = shape_.parse(copy, address);
     if (!parsed.is_valid || parsed.is_shim) return std::nullopt;
@@ -441,7 +445,7 @@ std::optional<RawFrame> ThreadReader::frame_before(Address address, Address call
     constexpr int kMaxShimsInARow = 4;  // one stands between two frames; a few where eval loops nest
     for (int i = 0; i < kMaxShimsInARow && back != caller; ++i) {
         if (back == kNullAddress || back == limits_.base_frame) break;
-        const std::byte* shim_copy = find_copy(back, true);
+        const std::byte* shim_copy = find(back);
         if (shim_copy == nullptr) return std::nullopt;
         const FrameShape::Parsed shim = shape_.parse(shim_copy, back);
         if (!shim.is_valid || !shim.is_shim || chunk_of(back) != nullptr) return std::nullopt;

@@ -54,9 +54,9 @@ public:
     [[nodiscard]] const Walk& walk() const { return after_walk_; }          // dated by the pointer
     [[nodiscard]] const Walk& walk_before() const { return before_walk_; }  // kUnreadable without a sandwich
     // The thread state's own bytes, from its start.
-    // The frame at that address as the earlier copy holds it, if its caller there is `caller` (null for the
-    // root), entry frames skipped; nothing where that copy lacks it or says otherwise.
-    [[nodiscard]] std::optional<RawFrame> frame_before(Address address, Address caller);
+    // The frame at that address as the earlier copy holds it, or the later one, if its caller there is `caller` (null
+    // for the root), entry frames skipped; nothing where that copy lacks it or says otherwise.
+    [[nodiscard]] std::optional<RawFrame> frame_in(Address address, Address caller, bool before);
     // The copy of the frame at `address`, FrameShape::begin() applied; nullptr when that copy lacks it.
     [[nodiscard]] const std::byte* copy_of(Address address, bool before) { return find_copy(address, before); }
     // Whether the earlier copy holds at `address` the frame of a generator that had ended by then; where ended ones keep

@@ -94,6 +94,35 @@ TEST_CASE("resolve: of an unproved stack only the leaf is kept, and it is counte
     CHECK(profile.spans[1].weight == milliseconds(30));
 }
 
+TEST_CASE("resolve: callers that are sure stand below an unproved leaf, until its path is proved or follows") {
+    Recording recording;
+    const FrameId main = recording.frame("main");
+    const FrameId work = recording.frame("work");
+    const FrameId leaf = recording.frame("leaf");
+    const StackId callers = recording.stack({main}, true);
+    const StackId whole = recording.stack({main, work, leaf}, false);
+    const PathId path = recording.table->node(whole).path;
+    const auto node = static_cast<std::int32_t>(raw(whole));
+    const FrameId open = recording.table->intern_frame({FrameKind::kUnproved, kNoString, kNoString, node});
+    recording.add(recording.main, recording.table->intern_child(callers, open, path), 2, 20);
+
+    CHECK(samples_of(resolve(recording.profile, {})) ==
+          Samples{{"main (/srv/app.py:1) < [unproved] < leaf (/srv/app.py:1)", 2}});
+    CHECK(resolve(recording.profile, {}).figures.truncated == 2);
+
+    const FrameId other = recording.frame("other");
+    recording.table->infer_callers(path, recording.stack({other}, true));  // not by way of the callers that are sure
+    CHECK(resolve(recording.profile, {}).figures.truncated == 2);
+    recording.table->infer_callers(path, recording.stack({main, other}, true));
+    CHECK(samples_of(resolve(recording.profile, {})) ==
+          Samples{{"main (/srv/app.py:1) < other (/srv/app.py:1) < leaf (/srv/app.py:1)", 2}});
+
+    recording.table->prove(path);
+    CHECK(samples_of(resolve(recording.profile, {})) ==
+          Samples{{"main (/srv/app.py:1) < work (/srv/app.py:1) < leaf (/srv/app.py:1)", 2}});
+    CHECK(resolve(recording.profile, {}).figures.truncated == 0);
+}
+
 TEST_CASE("resolve: a marker on top of an unproved leaf keeps the frame it stands on") {
     Recording recording;
     const FrameId gc = recording.frame("[gc]", 0, FrameKind::kMarker);

@@ -54,6 +54,25 @@ TEST_CASE("names: code that came to the place of another between two samples has
     });
 }
 
+TEST_CASE("names: a function that took the place of a shorter one is read anew, though no sample went through that") {
+    for_each_layout([](const KnownLayout& known) {
+        Churning s(known);
+        const Sampling::Frames frames = s.frames("one");
+        (void)s.python.add_thread({100, frames.leaf, frames.stack});
+        s.start();
+        s.ticks(3);
+        s.replace_leaf(1);
+        const Layout::Code& fields = s.python.layout().code;
+        const Address leaf = s.code("one");
+        if (has(fields.unit_count)) {  // the frame's instruction lies beyond the end of what is known
+            s.builder().put_field(leaf, fields.unit_count, 200);
+            s.builder().put_field(frames.leaf, s.python.layout().frame.instruction, raw(leaf) + static_cast<std::uint64_t>(fields.bytecode) + 300);
+            s.ticks(3);
+            CHECK(s.result() == Sums{{{100, "main;one"}, 3}, {{100, "main;two"}, 3}});
+        }
+    });
+}
+
 TEST_CASE("names: whenever a function is left, its code replaced and the next one called, no stale name is shown") {
     for_each_layout([](const KnownLayout& known) {
         Churning s(known);

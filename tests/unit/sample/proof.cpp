@@ -72,7 +72,7 @@ struct Proving : Reading {
         builder.set_leaf(thread, leaf);
         if (sample(true) != Status::kOk) return false;
         if (stack_builder.build(reader->walk(), chain) == StackBuilder::Built::kTorn) return false;
-        return prover.prove(*reader, chain);
+        return prover.prove(*reader, reader->walk(), chain);
     }
     void warm_up(Address leaf) {
         builder.set_leaf(thread, leaf);
@@ -126,7 +126,7 @@ TEST_CASE("proof: one copy proves nothing") {
         const Address root = p.entered(p.executing(main, kNullAddress));
         for (int i = 0; i < 3; ++i) (void)p.sample(root, false);
         REQUIRE(p.stack_builder.build(p.reader->walk(), p.chain) != StackBuilder::Built::kTorn);
-        CHECK_FALSE(p.prover.prove(*p.reader, p.chain));
+        CHECK_FALSE(p.prover.prove(*p.reader, p.reader->walk(), p.chain));
         CHECK_FALSE(p.is_proved({main}));
     });
 }
@@ -144,6 +144,8 @@ TEST_CASE("proof: a leaf that changes between the copies is not proved, its call
         CHECK_FALSE(p.prove(leaf));
         CHECK(p.is_proved({main}));
         CHECK_FALSE(p.is_proved({main, g}));
+        CHECK(p.prover.standing().frames == 1);  // main stood there when the sample was taken
+        CHECK_FALSE(p.prover.standing().has_moved);
     });
 }
 

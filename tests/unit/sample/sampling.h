@@ -92,9 +92,10 @@ struct Sampling {
     void ticks(int count) {
         for (int i = 0; i < count; ++i) REQUIRE(tick() == Sampler::Outcome::kOk);
     }
-    // Names, root first.
+    // Names, root first; of a sample with sure callers those of its whole stack, be that proved or not.
     [[nodiscard]] std::string text(StackId stack) const {
         std::string text;
+        stack = stacks.shown(stack).stack;
         for (; stack != kRootStack; stack = stacks.node(stack).parent) {
             const std::string name(stacks.string(stacks.frame(stacks.node(stack).frame).name));
             text = text.empty() ? name : name + ";" + text;

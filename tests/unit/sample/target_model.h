@@ -54,6 +54,7 @@ public:
     void settle();
 
     [[nodiscard]] Path stack() const;  // now
+    [[nodiscard]] Address thread() const { return thread_; }
     [[nodiscard]] bool was_real(const Path& path) const { return real_.count(path) != 0; }
     [[nodiscard]] std::size_t real_paths() const { return real_.size(); }
     // -1 for no function of this program.

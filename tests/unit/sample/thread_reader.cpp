@@ -261,12 +261,12 @@ TEST_CASE("thread reader: the sandwich holds each frame before and after the poi
         REQUIRE(reading.reader->walk_before().frames.size() == 2);
         CHECK(reading.reader->walk().frames[0].code == g);
         CHECK(reading.reader->walk_before().frames[0].code == reading.f);
-        const auto before = reading.reader->frame_before(leaf, root);
+        const auto before = reading.reader->frame_in(leaf, root, true);
         REQUIRE(before);
         CHECK(before->code == reading.f);
-        CHECK_FALSE(reading.reader->frame_before(leaf, leaf));  // another caller than it has there
-        CHECK(reading.reader->frame_before(root, kNullAddress).has_value());
-        CHECK_FALSE(reading.reader->frame_before(root, leaf));
+        CHECK_FALSE(reading.reader->frame_in(leaf, leaf, true));  // another caller than it has there
+        CHECK(reading.reader->frame_in(root, kNullAddress, true).has_value());
+        CHECK_FALSE(reading.reader->frame_in(root, leaf, true));
     });
 }
 
