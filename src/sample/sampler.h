@@ -174,7 +174,7 @@ private:
     std::optional<RawFrame> sure_leaf(Thread& thread);
     void infer_leaves();
     bool prove_by_copies(Thread& thread, const Walk& walk, StackBuilder::Chain& chain);
-    [[nodiscard]] StackId sure_callers(const StackBuilder::Chain& chain);
+    [[nodiscard]] StackId sure_callers(const StackBuilder::Chain& chain, bool is_whole);
     bool prove_by_looks(Thread& thread);
     void prove_by_stop(Thread& thread);
     bool while_stopped(const Thread& runner, const std::function<void()>& work);
@@ -207,7 +207,7 @@ private:
     [[nodiscard]] bool is_as_listed(const Interpreter& interpreter) const;
     [[nodiscard]] ThreadTriage::State look_at(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds reuse_within);
     [[nodiscard]] bool is_anchored(const Walk& walk, const StackBuilder::Chain& chain) const;
-    [[nodiscard]] bool has_sure_name(Address code) const;
+    [[nodiscard]] bool has_sure_name(CodeIndex code);
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
     // src/sample/sampler_names.cpp
     enum class Held : bool { kNo, kStopped };  // whether the thread was stopped all the while

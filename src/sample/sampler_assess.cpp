@@ -34,9 +34,13 @@ bool Sampler::is_complete(const Walk& walk, const StackBuilder::Chain& chain, St
     return built != StackBuilder::Built::kTorn && is_anchored(walk, chain);
 }
 
-bool Sampler::has_sure_name(Address code) const {
-    const CodeIndex index = codes_.find(code);
-    return index != kNoCode && (!builder_.is_newer_than_copy(index) || epoch_.is_sure(index));
+// Whether a code bears the name that it had at the copy, unless the epoch says otherwise. That alone makes names of two
+// chains, or of a chain and a leaf, fit together: what was read later may be another call's.
+bool Sampler::has_sure_name(CodeIndex code) {
+    if (code == kNoCode || !codes_.entry(code).is_alive) return false;
+    if (builder_.is_newer_than_copy(code)) return epoch_.is_sure(code);
+    epoch_.mark_used(code);
+    return true;
 }
 
 // What stood at the pointer to the leaf when that was read, though its callers are lost.
@@ -103,10 +107,11 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     const RawFrame* leaf = walk.frames.empty() ? nullptr : &walk.frames.front();
     const auto built = build_named(thread, walk, thread.chain, Held::kNo);
     // Where names can't be told on the way, that of the leaf may still be known.
-    const bool may_name_all = built && !thread.chain.is_cut;
-    const auto may_name = [&](const RawFrame& frame) { return may_name_all || has_sure_name(frame.code); };
-    if (leaf != nullptr && !may_name(*leaf)) leaf = nullptr;
-    if (!built) return keep_leaf(leaf);
+    const auto may_name = [&](const RawFrame& frame) {
+        const bool stands_alone = built && !thread.chain.is_cut && sampled.sure_callers == kRootStack;
+        return stands_alone || has_sure_name(codes_.find(frame.code));
+    };
+    if (!built) return keep_leaf(leaf != nullptr && may_name(*leaf) ? leaf : nullptr);
     const bool complete = is_complete(walk, thread.chain, *built);
     if (complete && stacks_.is_proved(builder_.path_of(thread.chain))) {
         settle_lines(thread, walk, thread.chain);
@@ -129,7 +134,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
             looks_.note_proof();
             return use(thread.chain, true);
         }
-        sampled.sure_callers = sure_callers(thread.chain);
+        sampled.sure_callers = sure_callers(thread.chain, complete);
     }
     // The pointer to the leaf was read between the copies: the earlier one may hold what the later lost.
     const auto build_other = [&](const Walk& other) { return build_whole(thread, other, thread.chain_before); };
@@ -140,7 +145,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     }
     if (!anchored && complete_before && thread.may_prove) {
         if (prove_by_copies(thread, before, thread.chain_before)) return use(thread.chain_before, true);
-        sampled.sure_callers = sure_callers(thread.chain_before);
+        sampled.sure_callers = sure_callers(thread.chain_before, false);
     }
     const auto fits = [&](PathId path) { return stacks_.continues(path, stacks_.node(sampled.sure_callers).path); };
     const Walk* mended = mender_.mend(thread.reader);
@@ -182,7 +187,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
             return use_leaf(*alone);
         }
     }
-    return keep_leaf(leaf);
+    return keep_leaf(leaf != nullptr && may_name(*leaf) ? leaf : nullptr);
 }
 
 void Sampler::infer_leaves() { builder_.infer_leaves(kInferSightings); }
@@ -198,9 +203,12 @@ bool Sampler::prove_by_copies(Thread& thread, const Walk& walk, StackBuilder::Ch
 }
 
 // What the last try to prove `chain` found of its sample: the callers that stood there when the pointer to the leaf was
-// read. One that moved between the copies has no line.
-StackId Sampler::sure_callers(const StackBuilder::Chain& chain) {
-    const PathProver::Standing standing = prover_.standing();
+// read. One that moved between the copies has no line. `is_whole`: the sample shows the leaf of that same chain.
+StackId Sampler::sure_callers(const StackBuilder::Chain& chain, bool is_whole) {
+    PathProver::Standing standing = prover_.standing();
+    for (std::size_t depth = 0; !is_whole && depth < standing.frames; ++depth) {
+        if (!has_sure_name(chain.steps[depth].code)) standing = {depth, false};
+    }
     if (standing.frames == 0) return kRootStack;
     const StackBuilder::Step& last = chain.steps[standing.frames - 1];
     if (!standing.has_moved || builder_.is_full()) return standing.has_moved ? kRootStack : last.stack;
