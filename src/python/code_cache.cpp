@@ -83,16 +83,19 @@ CodeIndex CodeCache::load_code(Address address) {
     return find(address);
 }
 
+// A batch without a single code object is the last one: what stands there is no stack.
 void CodeCache::load_codes(std::span<const Address> addresses) {
-    wanted_.clear();
-    for (const Address address : addresses) {
-        if (raw(address) < PageCache::kPageSize || find(address) != kNoCode) continue;
-        wanted_.push_back(address);
-    }
-    std::sort(wanted_.begin(), wanted_.end());
-    wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
-    for (std::size_t i = 0; i < wanted_.size(); i += kMostOfBatch) {
-        load_batch(std::span(wanted_).subspan(i, std::min(kMostOfBatch, wanted_.size() - i)));
+    for (std::size_t next = 0; next < addresses.size();) {
+        wanted_.clear();
+        for (; next < addresses.size() && wanted_.size() < kMostOfBatch; ++next) {
+            const Address address = addresses[next];
+            if (raw(address) >= PageCache::kPageSize && find(address) == kNoCode) wanted_.push_back(address);
+        }
+        std::sort(wanted_.begin(), wanted_.end());
+        wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
+        const std::uint32_t loaded = next_serial_;
+        load_batch(wanted_);
+        if (next_serial_ == loaded) break;
     }
 }
 

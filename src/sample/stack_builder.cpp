@@ -83,8 +83,8 @@ bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& cha
 
 void StackBuilder::load_new_codes(std::span<const RawFrame> frames) {
     new_codes_.clear();
-    for (const RawFrame& frame : frames) {
-        if (codes_.find(frame.code) == kNoCode) new_codes_.push_back(frame.code);
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+        if (codes_.find(frame->code) == kNoCode) new_codes_.push_back(frame->code);
     }
     if (!new_codes_.empty()) codes_.load_codes(new_codes_);
 }
