@@ -99,11 +99,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (reader.take(memory, filled) != ThreadReader::Status::kOk) continue;
         check_walk(reader.walk());
         check_walk(reader.walk_before());
-        const StackBuilder::Built built = builder.build(reader.walk(), chain);
+        (void)builder.build(reader.walk(), chain);
         check(chain.steps.size() <= kMaxFrames, "a stack that was not cut");
         epoch.mark_used(chain);
         epoch.add(0, builder.stack_of(chain), builder.path_of(chain), std::chrono::milliseconds(1), std::chrono::milliseconds(sample));
-        if (built != StackBuilder::Built::kTorn) (void)prover.prove(reader, chain);
+        for (const Walk* walk : {&reader.walk(), &reader.walk_before()}) {
+            (void)builder.build(*walk, chain);
+            (void)prover.prove(reader, *walk, chain);
+            check(prover.standing().frames <= chain.steps.size(), "frames that stand nowhere");
+        }
         if (const Walk* walk = mender.mend(reader)) (void)builder.build(*walk, mended);
         if (!reader.walk().frames.empty()) (void)builder.unproved(&reader.walk().frames.front());
     }
