@@ -100,7 +100,7 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
     const auto callee = reader.frame_in(caller.address + 8 * words, caller.address, true);
     if (!callee || callee->through_c || !sites_[depth].waiting.in_call) return;
     const CodeIndex code = codes_.find(callee->code);
-    if (code == kNoCode) return;
+    if (code == kNoCode || builder_.is_newer_than_copy(code)) return;  // by now another function may stand there
     // What is left of an earlier callee stands there, too, while the caller waits for a generator: it has been
     // left, or was not begun (see is_live).
     const auto instruction = codes_.instruction_index(code, callee->instruction);

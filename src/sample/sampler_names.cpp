@@ -98,7 +98,8 @@ Sampler::Names Sampler::check_names(const Thread& thread, StackBuilder::Chain& c
         return depth < count && (is_late || depth >= standing.frames) && !epoch_.is_sure(chain.steps[depth].code);
     });
     if (unknown == chain.read_at.end()) return Names::kGood;
-    chain.steps.resize(*unknown);
+    const auto unsure = std::find_if(chain.read_at.begin(), unknown, [&](std::uint32_t depth) { return !epoch_.is_sure(chain.steps[depth].code); });
+    chain.steps.resize(*unsure);
     chain.is_cut = true;
     return Names::kUnknown;
 }
