@@ -45,10 +45,9 @@ PathId StackBuilder::separate_root(std::uint32_t which) {
     return path;
 }
 
-bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step) {
-    if (frame.code == kNullAddress) return false;
-    step.code = codes_.find(frame.code);
-    if (step.code == kNoCode) return false;
+bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, CodeIndex code, Chain& chain, Step& step) {
+    if (code == kNoCode) return false;
+    step.code = code;
     if (codes_.entry(step.code).serial >= copy_serial_) {
         chain.read_code = true;
         chain.read_at.push_back(static_cast<std::uint32_t>(chain.steps.size()));
@@ -81,12 +80,19 @@ bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, Chain& cha
     return true;
 }
 
-void StackBuilder::load_new_codes(std::span<const RawFrame> frames) {
+// Looks up the codes of `frames`, once each and root first; those that are not known are read together.
+void StackBuilder::find_codes(std::span<const RawFrame> frames) {
     new_codes_.clear();
+    found_codes_.clear();
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-        if (codes_.find(frame->code) == kNoCode) new_codes_.push_back(frame->code);
+        found_codes_.push_back(codes_.find(frame->code));
+        if (found_codes_.back() == kNoCode) new_codes_.push_back(frame->code);
     }
-    if (!new_codes_.empty()) codes_.load_codes(new_codes_);
+    if (new_codes_.empty()) return;
+    codes_.load_codes(new_codes_);
+    for (std::size_t i = 0; i < found_codes_.size(); ++i) {
+        if (found_codes_[i] == kNoCode) found_codes_[i] = codes_.find(frames[frames.size() - 1 - i].code);
+    }
 }
 
 StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
@@ -118,12 +124,12 @@ StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
     chain.frames = *frames;
     chain.steps.resize(common);
     chain.marked_epoch = 0;
-    load_new_codes(std::span(chain.frames).first(count - common));
+    find_codes(std::span(chain.frames).first(count - common));
     Step parent = common == 0 ? Step{} : chain.steps.back();
     for (std::size_t depth = common; depth < count; ++depth) {
         if (cut_at != 0 && depth == cut_at) parent.stack = marker(parent.stack, parent.path, "[truncated]");
         Step step;
-        if (!step_to(parent, chain.frames[count - 1 - depth], chain, step)) return Built::kTorn;
+        if (!step_to(parent, chain.frames[count - 1 - depth], found_codes_[depth - common], chain, step)) return Built::kTorn;
         chain.steps.push_back(step);
         parent = step;
     }

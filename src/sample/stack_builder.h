@@ -139,8 +139,8 @@ private:
     };
     PathId extend_path(PathId parent, std::uint32_t identity);
     PathId leaves_root();
-    void load_new_codes(std::span<const RawFrame> frames);
-    bool step_to(const Step& parent, const RawFrame& frame, Chain& chain, Step& step);
+    void find_codes(std::span<const RawFrame> frames);
+    bool step_to(const Step& parent, const RawFrame& frame, CodeIndex code, Chain& chain, Step& step);
 
     struct Lineage {  // of a code identity
         PathId first = kRootPath;     // the path that was proved first
@@ -155,7 +155,8 @@ private:
     CodeCache& codes_;
     StackTable& stacks_;
     bool with_lines_;
-    std::vector<Address> new_codes_;
+    std::vector<CodeIndex> found_codes_;  // of the frames that are built now, root first
+    std::vector<Address> new_codes_;      // of them, those that were not known
     std::vector<PathId> new_proofs_;
     std::vector<Lineage> lineages_;      // by identity
     std::vector<StackId> last_callers_;  // by path: the parent stack of its last accepted sample
