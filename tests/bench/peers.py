@@ -22,7 +22,7 @@ from program import BENCH, harness, interpreters, place_of
 CACHE = Path(os.environ.get("PYPROF_CACHE", Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pyprof"))
 PEERS = CACHE / "peers"
 PACKAGES = {"py-spy": "py-spy", "austin-3.7": "austin-dist==3.7.0", "austin-4": "austin-dist==4.0.0"}
-BUILD = Path(os.environ.get("PYPROF_BUILD", BENCH.parents[1] / "build" / "bench"))
+BUILD = Path(os.environ.get("PYPROF_BUILD", BENCH.parents[1] / "build" / "release"))
 PYPROF = BUILD / "pyprof"
 
 

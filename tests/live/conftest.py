@@ -12,7 +12,7 @@ outcomes = collections.defaultdict(dict)
 
 def pytest_configure(config):
     if not config.option.collectonly and not harness.PYPROF.exists():
-        pytest.exit("%s is missing: cmake --preset release && cmake --build --preset release" % harness.PYPROF, 1)
+        pytest.exit("%s is missing: cmake --preset release && cmake --build --preset release --target pyprof" % harness.PYPROF, 1)
 
 
 def pytest_generate_tests(metafunc):

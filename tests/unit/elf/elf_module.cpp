@@ -110,11 +110,9 @@ TEST_CASE("elf: other files and truncated ones are refused or empty, never more"
     CHECK_FALSE(open_elf_module(UniqueFd(), "closed"));
 
     std::ifstream in("/proc/self/exe", std::ios::binary);
-    std::string bytes(1 << 20, '\0');
-    in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
     const std::string path = (std::filesystem::temp_directory_path() / "pyprof-truncated").string();
-    for (const std::size_t size :
-         std::vector<std::size_t>{1, 4, 16, 63, 64, 100, 500, 1000, 4096, 65536, 1 << 20}) {
+    for (const std::size_t size : {1UL, 4UL, 16UL, 63UL, 64UL, 100UL, 500UL, 1000UL, 4096UL, 65536UL, bytes.size() * 3 / 4}) {
         std::ofstream(path, std::ios::binary) << bytes.substr(0, size);
         auto module = open_elf_module(UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), path);
         if (!module) continue;
