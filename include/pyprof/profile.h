@@ -61,6 +61,7 @@ public:
         // Where it is not: its leaf alone is known, and below it these callers, or what they follow to be.
         StackId callers = kRootStack;
         bool are_inferred = false;
+        [[nodiscard]] StackId sure_callers() const { return is_proved || are_inferred ? kRootStack : callers; }
     };
     [[nodiscard]] Shown shown(StackId stack) const;
     [[nodiscard]] std::size_t stack_count() const;   // nodes, the root included

@@ -180,7 +180,7 @@ void WatchSession::see_functions(Part& part) {
     for (const Profile::Weight& weight : part.profile.weights()) {
         const StackTable::Shown shown = stacks.shown(weight.stack);
         see(shown.stack, !shown.is_proved);
-        if (!shown.is_proved && !shown.are_inferred) see(shown.callers, false);
+        see(shown.sure_callers(), false);
     }
 }
 
@@ -205,7 +205,7 @@ WatchSession::Walked WatchSession::walk(Part& part, StackId recorded, std::vecto
         }
     };
     take(shown.stack, !shown.is_proved);
-    if (!shown.is_proved && !shown.are_inferred) take(shown.callers, false);
+    take(shown.sure_callers(), false);
     std::sort(functions.begin(), functions.end());
     functions.erase(std::unique(functions.begin(), functions.end()), functions.end());
     return walked;

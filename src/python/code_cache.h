@@ -75,7 +75,7 @@ public:
     [[nodiscard]] CodeIndex find_by_instruction(Address instruction) const;
     // Reads the object; kNoCode when what stands there is no code object.
     [[nodiscard]] CodeIndex load_code(Address address);
-    // Reads those that are not known yet, together: some three calls for all of them. What stands there and is no code
+    // Reads those that are not known yet, together: some three calls for 64 of them. What stands there and is no code
     // object stays unknown.
     void load_codes(std::span<const Address> addresses);
     [[nodiscard]] const Entry& entry(CodeIndex index) const { return entries_[index]; }

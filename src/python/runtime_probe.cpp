@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/runtime_probe.h"
 
-#include "python/frames.h"
 #include "python/interpreters.h"
 #include "python/layouts.h"
 #include "python/objects.h"
+#include "python/thread_walk.h"
 
 #include <algorithm>
 #include <vector>
@@ -20,22 +20,6 @@ constexpr std::size_t kNamesToRead = 4;
 // where it has the start of a block.
 constexpr int kMinors[] = {12, 11, 9, 8, 10};
 
-Address find_leaf(Memory& memory, const Layout& layout, Address thread) {
-    const auto pointer = [&](Address base, Offset offset) {
-        return read_pointer(memory, base + at(offset)).value_or(kNullAddress);
-    };
-    switch (layout.frame_root) {
-        case FrameRoot::kThreadFrame:
-            return pointer(thread, layout.thread.frame);
-        case FrameRoot::kThreadCurrent:
-            return pointer(thread, layout.thread.current_frame);
-        case FrameRoot::kThreadCframe:
-            break;
-    }
-    const Address cframe = pointer(thread, layout.thread.cframe);
-    return cframe == kNullAddress ? kNullAddress : pointer(cframe, layout.cframe.current_frame);
-}
-
 bool has_names(Memory& memory, const Layout& layout, Address code) {
     const auto is_text = [&](Offset offset) {
         const auto object = read_pointer(memory, code + at(offset));
@@ -45,18 +29,8 @@ bool has_names(Memory& memory, const Layout& layout, Address code) {
 }
 
 bool can_be_walked(Memory& memory, const Layout& layout, const FrameShape& shape, Address thread) {
-    const Address leaf = find_leaf(memory, layout, thread);
-    if (leaf == kNullAddress) return false;
-    WalkLimits limits;
-    if (has(layout.thread.base_frame)) {
-        limits.base_frame = read_pointer(memory, thread + at(layout.thread.base_frame)).value_or(kNullAddress);
-    }
-    std::vector<std::byte> frame(shape.bytes());
     Walk walk;
-    walk_frames(
-        shape, leaf, limits,
-        [&](Address address) { return read_bytes(memory, address + shape.begin(), frame) ? frame.data() : nullptr; },
-        walk);
+    walk_thread(memory, layout, shape, thread, kMaxSteps, walk);
     if (walk.end != WalkEnd::kRoot || walk.frames.empty()) return false;
     // Of 3.8 to 3.10 nothing else that a walk sees tells which it is.
     const bool executes = std::all_of(walk.frames.begin(), walk.frames.end(),

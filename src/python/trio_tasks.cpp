@@ -2,10 +2,10 @@
 #include "python/trio_tasks.h"
 
 #include "python/frame_locals.h"
-#include "python/frames.h"
 #include "python/object_kinds.h"
 #include "python/object_slots.h"
 #include "python/objects.h"
+#include "python/thread_walk.h"
 
 #include <string_view>
 
@@ -30,20 +30,6 @@ bool has_type(Memory& memory, const Layout& layout, Address object, Address type
 bool has_type_named(Memory& memory, const Layout& layout, Address object, std::string_view name) {
     const auto type = can_be_object(object) ? read_type(memory, layout, object) : std::nullopt;
     return type && can_be_object(*type) && type_name(memory, layout, *type) == name;
-}
-
-Address leaf_of(Memory& memory, const Layout& layout, Address thread) {
-    switch (layout.frame_root) {
-        case FrameRoot::kThreadFrame:
-            return read_pointer(memory, thread + at(layout.thread.frame)).value_or(kNullAddress);
-        case FrameRoot::kThreadCurrent:
-            return read_pointer(memory, thread + at(layout.thread.current_frame)).value_or(kNullAddress);
-        case FrameRoot::kThreadCframe:
-            break;
-    }
-    const auto cframe = read_pointer(memory, thread + at(layout.thread.cframe));
-    if (!cframe || *cframe == kNullAddress) return kNullAddress;
-    return read_pointer(memory, *cframe + at(layout.cframe.current_frame)).value_or(kNullAddress);
 }
 
 bool is_run(Memory& memory, const Layout& layout, Address code) {
@@ -95,16 +81,8 @@ std::optional<TrioModule> find_trio(Memory& memory, const Layout& layout, Addres
 
 TrioSearch find_trio_runner(Memory& memory, const Layout& layout, const TrioModule& trio, Address thread, Address& runner) {
     const FrameShape shape(layout);
-    WalkLimits limits;
-    if (has(layout.thread.base_frame)) {
-        limits.base_frame = read_pointer(memory, thread + at(layout.thread.base_frame)).value_or(kNullAddress);
-    }
-    std::vector<std::byte> copy(shape.bytes());
-    std::size_t left = kMostFrames;
     Walk walk;
-    walk_frames(shape, leaf_of(memory, layout, thread), limits, [&](Address frame) -> const std::byte* {
-        return left-- > 0 && can_be_object(frame) && read_bytes(memory, frame + shape.begin(), copy) ? copy.data() : nullptr;
-    }, walk);
+    walk_thread(memory, layout, shape, thread, kMostFrames, walk);
     for (auto frame = walk.frames.rbegin(); frame != walk.frames.rend(); ++frame) {
         if (!is_run(memory, layout, frame->code)) continue;
         const Address held = read_local(memory, layout, *frame, "runner").value_or(kNullAddress);

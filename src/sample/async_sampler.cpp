@@ -210,7 +210,7 @@ AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex inde
         view.label = stacks_.intern_string(boundary_text(task));
         walk_.frames.assign(frames.begin(), frames.end());
         const StackBuilder::Built built = builder_.build(walk_, view.chain);
-        const bool stands = !view.chain.read_code || frames_still_stand(view.chain);
+        const bool stands = view.chain.read_at.empty() || frames_still_stand(view.chain);
         if (built == StackBuilder::Built::kTorn || !stands || view.chain.steps.empty()) {
             view.chain = {};
             view.seen = 0;

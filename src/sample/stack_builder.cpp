@@ -48,10 +48,7 @@ PathId StackBuilder::separate_root(std::uint32_t which) {
 bool StackBuilder::step_to(const Step& parent, const RawFrame& frame, CodeIndex code, Chain& chain, Step& step) {
     if (code == kNoCode) return false;
     step.code = code;
-    if (codes_.entry(step.code).serial >= copy_serial_) {
-        chain.read_code = true;
-        chain.read_at.push_back(static_cast<std::uint32_t>(chain.steps.size()));
-    }
+    if (codes_.entry(step.code).serial >= copy_serial_) chain.read_at.push_back(static_cast<std::uint32_t>(chain.steps.size()));
     const auto instruction = frame.instruction == kUnknownInstruction
                                  ? std::optional(kNoInstruction)
                                  : codes_.instruction_index(step.code, frame.instruction);
@@ -113,7 +110,6 @@ StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
     std::size_t common = 0;  // frames from the root that are as they were
     const std::size_t most = std::min({count, chain.frames.size(), chain.steps.size()});
     while (common < most && (*frames)[count - 1 - common] == chain.frames[chain.frames.size() - 1 - common]) ++common;
-    chain.read_code = false;
     chain.read_at.clear();
     chain.misfit = kNoCode;
     chain.is_cut = false;

@@ -40,8 +40,7 @@ public:
         std::uint32_t marked_epoch = 0;  // its codes are noted as used in this epoch
         std::size_t unchanged = 0;       // steps that the last build left as they were
         std::uint64_t drops = 0;         // code objects that were dropped before the last build
-        bool read_code = false;          // a code object was read after the frames were copied
-        std::vector<std::uint32_t> read_at;  // ... the steps that go through such
+        std::vector<std::uint32_t> read_at;  // the steps whose code object was read after the frames were copied
         CodeIndex misfit = kNoCode;      // of a torn one: the code that its last frame's instruction does not lie in
         bool is_cut = false;             // where a name could not be told (sample/sampler_names.cpp)
     };
