@@ -214,17 +214,22 @@ def stands_in_order(stack, wanted):
 
 def servers():
     """aiohttp, and uvicorn with threads of anyio; on the loop of asyncio and on uvloop."""
-    aiohttp, uvicorn = ["aiohttp==3.11.18", "typing_extensions==4.12.2"], ["uvicorn==0.34.3", "anyio==4.9.0"]
-    cases = [(python, loop, "web.py", aiohttp) for python in those_of_names("3.12") for loop in ("asyncio", "uvloop")]
-    cases += [(python, "uvloop" if python.id == "3.12" else "asyncio", "asgi.py", uvicorn)
-              for python in those_of_names("3.9", "3.12", "3.14")]
-    return [pytest.param(python.values[0], loop, program, needed, id="%s-%s-%s" % (python.id, program[:-3], loop))
-            for python, loop, program, needed in cases]
+    cases = [(python, "aiohttp", loop) for python in those_of_names("3.12") for loop in ("asyncio", "uvloop")]
+    cases += [(python, "uvicorn", "uvloop" if python.id == "3.12" else "asyncio") for python in those_of_names("3.9", "3.12", "3.14")]
+    return [pytest.param(python.values[0], server, loop, id="-".join((python.id, server, loop))) for python, server, loop in cases]
 
 
-@pytest.mark.parametrize("interpreter, loop, server, needed", servers())
-def test_a_server_under_load(interpreter, tmp_path, loop, server, needed):
-    needed = needed + ["uvloop==0.21.0"] * (loop == "uvloop") + backports(interpreter) * (server == "asgi.py")
+PACKAGES = {
+    "aiohttp": ["aiohttp==3.11.18", "typing_extensions==4.12.2"],
+    "uvicorn": ["uvicorn==0.34.3", "anyio==4.9.0"],
+    "asyncio": [],
+    "uvloop": ["uvloop==0.21.0"],
+}
+
+
+@pytest.mark.parametrize("interpreter, server, loop", servers())
+def test_a_server_under_load(interpreter, tmp_path, server, loop):
+    needed = PACKAGES[server] + PACKAGES[loop] + backports(interpreter) * (server == "uvicorn")
     waits = ["handle_page", "load_page", "[task query]", "query", "wait_for_rows", "sleep"]
     computes = ["handle_page", "render"]
     works = ["handle_page", "load_page", "[executor]", "read_template"]
@@ -232,7 +237,8 @@ def test_a_server_under_load(interpreter, tmp_path, loop, server, needed):
     def enough(profile):
         return all(any(stands_in_order(stack, wanted) for stack, _ in profile.stacks) for wanted in (waits, computes, works))
 
-    with Program(interpreter, "async/" + server, loop, variables={"PYTHONPATH": packages.directory_with(interpreter, *needed)}) as program:
+    variables = {"PYTHONPATH": packages.directory_with(interpreter, *needed)}
+    with Program(interpreter, "async/web.py", server, loop, variables=variables) as program:
         recording = record_until(enough, program.ready().pid, tmp_path, 1, 200, "--async=all")
     for stack, _ in recording.profile.stacks:
         names = [plain(frame.name) for frame in stack]
