@@ -138,12 +138,11 @@ void TopCommand::show_details() {
     view_.details_scroll = first_detail(*view_.details, terminal_->rows());
 }
 
-// SIGSTOP and not SIGTSTP: its default action is what stops us, and that one is blocked. No thread of the target is
-// in our hand meanwhile.
+// No thread of the target is in our hand meanwhile.
 void TopCommand::suspend() {
     recording_->hold();
     if (terminal_) terminal_->suspend();
-    ::raise(SIGSTOP);
+    Signals::stop_process();
     if (terminal_) terminal_->resume();
     recording_->release();
 }

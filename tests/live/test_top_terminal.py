@@ -75,6 +75,23 @@ def test_top_stops_and_goes_on(any_python, tmp_path):
         terminal.is_a_shell_again()
 
 
+def test_top_goes_on_where_nobody_could_wake_it(any_python, tmp_path):
+    """Ctrl-Z in a terminal that has no shell, as that of a container may be."""
+    pexpect = pytest.importorskip("pexpect")
+    with Program(any_python, "split.py", 60) as program:
+        terminal = pexpect.spawn(str(harness.PYPROF), ["top", "--pid", str(program.ready().pid)], timeout=harness.PATIENCE, encoding="utf-8",
+                                 env=dict(os.environ, TERM="xterm-256color"))
+        try:
+            terminal.expect("slow")
+            terminal.send("\x1a")
+            terminal.send("q")
+            terminal.expect(pexpect.EOF)
+            terminal.wait()
+            assert terminal.exitstatus == 0
+        finally:
+            terminal.close(force=True)
+
+
 @pytest.mark.parametrize("kind", ["xterm-256color", "no-such-terminal"])
 def test_top_mouse(any_python, tmp_path, kind):
     """A click selects, a second one opens, the wheel moves: as reports of SGR mode, which both kinds ask for."""
