@@ -95,6 +95,8 @@ private:
         ThreadTriage::State seen = ThreadTriage::State::kUnknown;
         std::size_t first_range = 0;
         std::size_t range_count = 0;
+        std::size_t first_ahead = 0;  // behind those of all threads: what is seldom there
+        std::size_t ahead_count = 0;
         StackId last_stack = kRootStack;  // of the last sample, for reuse while blocked
         PathId last_names = kRootPath;
         PathId wanted = kRootPath;  // the last sample's path, as long as nothing has proved it; else the root
@@ -180,6 +182,8 @@ private:
     bool while_stopped(const Thread& runner, const std::function<void()>& work);
     bool hold(Address thread, const std::function<void()>& copy);
     void read_ranges() { read_all(memory_, ranges_, filled_); }
+    static void append_ahead(std::vector<ReadRange>& ranges, ThreadReader::Ahead& ahead);
+    std::span<const std::uint8_t> filled_of(const Thread& thread);
     void plan_version(Thread& thread);
     void bring_plan_up_to_date(Thread& thread);
     // src/sample/sampler_native.cpp
@@ -283,6 +287,9 @@ private:
     std::vector<std::uint8_t> look_filled_;
     std::vector<ReadRange> ranges_;
     std::vector<std::uint8_t> filled_;
+    ThreadReader::Ahead ahead_;  // of this tick
+    ThreadReader::Ahead look_ahead_;
+    std::vector<std::uint8_t> filled_of_thread_;
     std::vector<Thread*> planned_;
     std::vector<Thread*> in_doubt_;
     std::unique_ptr<ThreadStopper> no_stopper_;

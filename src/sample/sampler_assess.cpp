@@ -224,9 +224,11 @@ bool Sampler::prove_by_looks(Thread& thread) {
     for (int look = 0; look < most && looks_.allows(); ++look) {
         looks_.spend();
         look_ranges_.clear();
-        thread.reader.plan(look_ranges_, true);
+        look_ahead_.clear();
+        thread.reader.plan(look_ranges_, true, false, &look_ahead_);
+        append_ahead(look_ranges_, look_ahead_);
         note_copy(Epoch::CopyFor::kProof);
-        read_all(memory_, look_ranges_, look_filled_);
+        read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
         if (thread.reader.take(memory_, look_filled_) != ThreadReader::Status::kOk) return false;
         if (!build_whole(thread, thread.reader.walk(), other_chain_)) continue;
         const bool is_new = !stacks_.is_proved(builder_.path_of(other_chain_));

@@ -54,6 +54,7 @@ void Sampler::plan_read(nanoseconds when) {
     planned_.clear();
     native_planned_.clear();
     interpreter_ranges_ = 0;
+    ahead_.clear();
     const bool fast = is_fast(options_);
     if (!fast || when - last_slices_ >= kFastSlices) {
         last_slices_ = when;
@@ -80,11 +81,33 @@ void Sampler::plan_read(nanoseconds when) {
             bring_plan_up_to_date(*thread);
         }
         thread->first_range = ranges_.size();
-        thread->reader.plan(ranges_, sandwich);
+        thread->first_ahead = ahead_.ranges.size();
+        thread->reader.plan(ranges_, sandwich, false, &ahead_);
         thread->range_count = ranges_.size() - thread->first_range;
+        thread->ahead_count = ahead_.ranges.size() - thread->first_ahead;
         plan_version(*thread);
         planned_.push_back(thread.get());
     }
+    for (Thread* thread : planned_) thread->first_ahead += ranges_.size();
+    append_ahead(ranges_, ahead_);
+}
+
+// What is seldom there stands last: where the call ends at it, nothing else is missing.
+void Sampler::append_ahead(std::vector<ReadRange>& ranges, ThreadReader::Ahead& ahead) {
+    if (ahead.ranges.empty()) return;
+    ahead.planned_levels.resize(ranges.size());
+    ranges.insert(ranges.end(), ahead.ranges.begin(), ahead.ranges.end());
+    ahead.planned_levels.insert(ahead.planned_levels.end(), ahead.levels.begin(), ahead.levels.end());
+}
+
+std::span<const std::uint8_t> Sampler::filled_of(const Thread& thread) {
+    const auto filled = std::span<const std::uint8_t>(filled_);
+    const auto own = filled.subspan(thread.first_range, thread.range_count);
+    if (thread.ahead_count == 0) return own;
+    const auto ahead = filled.subspan(thread.first_ahead, thread.ahead_count);
+    filled_of_thread_.assign(own.begin(), own.end());
+    filled_of_thread_.insert(filled_of_thread_.end(), ahead.begin(), ahead.end());
+    return filled_of_thread_;
 }
 
 void Sampler::plan_version(Thread& thread) {
@@ -99,8 +122,10 @@ void Sampler::plan_version(Thread& thread) {
 // sample is too old for that: then the thread is copied once just before the sample, for the plan alone.
 void Sampler::bring_plan_up_to_date(Thread& thread) {
     look_ranges_.clear();
-    thread.reader.plan(look_ranges_, false);
-    read_all(memory_, look_ranges_, look_filled_);
+    look_ahead_.clear();
+    thread.reader.plan(look_ranges_, false, false, &look_ahead_);
+    append_ahead(look_ranges_, look_ahead_);
+    read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
     (void)thread.reader.take(memory_, look_filled_);
 }
 

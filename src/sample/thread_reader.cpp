@@ -2,16 +2,12 @@
 #include "sample/thread_reader.h"
 
 #include <algorithm>
+#include <array>
 
 namespace pyprof {
 
 namespace {
 
-// Bytes are nearly free up to a page (docs/how-it-works.md), a second call is not: read a little more
-// of the chunk than the last samples used.
-constexpr std::uint64_t kSlackBytes = 1'024;
-constexpr std::uint64_t kMaxChunkBytes = 64U << 20;
-constexpr std::size_t kMaxChunks = 65'536;
 // Of the frames of one thread: what kMaxSteps of the usual size take.
 constexpr std::uint64_t kMaxCopyBytes = 64U << 20;
 // Each planned range costs 0.3 us of every sample, a missed frame 1.4 us of one.
@@ -19,7 +15,11 @@ constexpr std::size_t kMaxSingleFrames = 64;
 // What lies closer than this is read as one: so many bytes cost less than a range. No page lies between whole.
 constexpr std::uint64_t kGapBytes = 2'048;
 constexpr std::size_t kMaxHeapFrames = 64;  // up to 3.10, where every frame stands alone
-constexpr std::uint64_t kForgetAfterSamples = 64;
+// DATA_STACK_CHUNK_SIZE of Python/pystate.c.
+constexpr std::uint64_t kUsualChunkBytes = 16U << 10;
+constexpr std::size_t kMaxChunksACall = 1'000;
+// Frames off the data stack that are not known yet: so many a sample are read one by one. More are learnt the next time.
+constexpr std::size_t kMaxSingleMisses = 256;
 // A frame is planned for the sample after the one that used it, and beyond that as long as one sample in twenty or so
 // uses it: where 200 tasks take turns, none of their frames pays for its range.
 constexpr float kKeptASample = 31.0F / 32;
@@ -40,21 +40,38 @@ void clear(Walk& walk) {
 
 }  // namespace
 
-void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled) {
+void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled, std::span<const ReadLevel> levels) {
     filled.assign(ranges.size(), 0);
+    std::vector<ReadRange> rest;  // without those that are gone, and where they stand in `ranges`; made where one is
+    std::vector<std::size_t> places;
     std::size_t done = 0;
-    while (done < ranges.size()) {
-        const ReadOutcome outcome = memory.read(ranges.subspan(done));
-        std::fill_n(filled.begin() + static_cast<std::ptrdiff_t>(done), outcome.complete, std::uint8_t{1});
+    const auto left = [&] { return (places.empty() ? ranges : std::span<const ReadRange>(rest)).subspan(done); };
+    const auto place = [&](std::size_t i) { return places.empty() ? i : places[i]; };
+    while (!left().empty()) {
+        const ReadOutcome outcome = memory.read(left());
+        for (std::size_t i = done; i < done + outcome.complete; ++i) filled[place(i)] = 1;
         done += outcome.complete;
-        if (done >= ranges.size()) break;
-        if (outcome.fault == ReadFault::kGone || outcome.fault == ReadFault::kDenied) break;
-        ++done;
+        if (left().empty() || outcome.fault == ReadFault::kGone || outcome.fault == ReadFault::kDenied) break;
+        const std::size_t bad = place(done++);
+        if (bad >= levels.size() || levels[bad].pile == kNullAddress) continue;
+        std::vector<ReadRange> lower;
+        std::vector<std::size_t> lower_places;
+        const std::size_t count = done + left().size();
+        for (std::size_t i = done; i < count; ++i) {
+            const std::size_t at = place(i);
+            if (at < levels.size() && levels[at].pile == levels[bad].pile && levels[at].height >= levels[bad].height) continue;
+            lower.push_back(ranges[at]);
+            lower_places.push_back(at);
+        }
+        if (lower.empty()) break;
+        rest = std::move(lower);
+        places = std::move(lower_places);
+        done = 0;
     }
 }
 
 ThreadReader::ThreadReader(const Layout& layout, const FrameShape& shape, Address thread_state)
-    : layout_(layout), shape_(shape), thread_state_(thread_state) {
+    : layout_(layout), shape_(shape), thread_state_(thread_state), data_stack_(layout.chunk) {
     const Layout::Thread& t = layout.thread;
     const Offset last = std::max({t.interp, t.frame, t.cframe, t.current_frame, t.base_frame, t.status, t.holds_gil,
                                   t.gil_requested, t.state, t.thread_id, t.native_thread_id, t.datastack_chunk,
@@ -69,7 +86,7 @@ Address ThreadReader::thread_pointer(Offset offset) const {
     return Address{load<std::uint64_t>(thread_bytes_.data(), at(offset))};
 }
 
-void ThreadReader::plan_regions() {
+void ThreadReader::plan_regions(bool looks_ahead) {
     regions_.clear();
     std::size_t offset = 0;
     const auto add = [&](Address begin, std::uint64_t bytes) {
@@ -80,14 +97,22 @@ void ThreadReader::plan_regions() {
         offset += (bytes + 7) & ~std::uint64_t{7};
         regions_.push_back(region);
     };
-    for (std::size_t i = 0; i < chunks_.size(); ++i) {
-        const Chunk& chunk = chunks_[i];
-        const std::uint64_t whole = distance(chunk.begin, chunk.end);
-        const std::uint64_t used = i == 0 ? high_water_ + kSlackBytes : distance(chunk.begin, chunk.used);
-        const std::uint64_t bytes = std::min(used, whole);
-        if (offset + bytes <= kMaxCopyBytes) add(chunk.begin, bytes);
+    // Root first, where chunks come back in the order in which they were; else those first that are there most often.
+    const std::size_t likely = looks_ahead ? data_stack_.likely() : data_stack_.in_use();
+    chunk_order_.clear();
+    for (std::size_t i = 0; i < (looks_ahead ? data_stack_.size() : likely); ++i) chunk_order_.push_back(i);
+    if (looks_ahead) {
+        std::stable_sort(chunk_order_.begin(), chunk_order_.end(),
+                         [&](std::size_t a, std::size_t b) { return data_stack_[a].presence > data_stack_[b].presence; });
+    }
+    for (const std::size_t i : chunk_order_) {
+        const DataStack::Chunk& chunk = data_stack_[i];
+        const std::uint64_t bytes = distance(chunk.address, chunk.begin) + data_stack_.expected_bytes(i);
+        if (offset + bytes > kMaxCopyBytes) break;
+        add(chunk.address, bytes);
     }
     first_single_ = regions_.size();
+    first_ahead_ = std::min(likely, first_single_);
     std::sort(single_frames_.begin(), single_frames_.end(),
               [](const SingleFrame& a, const SingleFrame& b) { return raw(a.address) < raw(b.address); });
     std::size_t planned = 0;
@@ -111,20 +136,30 @@ void ThreadReader::plan_regions() {
     if (sandwich_ && before_.size() < offset) before_.resize(offset);
 }
 
-void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich, bool with_c_stack) {
+void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich, bool with_c_stack, Ahead* ahead) {
     sandwich_ = sandwich;
-    plan_regions();
+    plan_regions(ahead != nullptr);
     planned_.clear();
     const auto add_region = [&](Planned::What what, std::size_t i, std::vector<std::byte>& arena) {
         const Region& region = regions_[i];
-        ranges.push_back({region.begin, std::span(arena).subspan(region.offset, distance(region.begin, region.end))});
+        const bool is_ahead = what == Planned::What::kAhead;
+        auto& to = is_ahead ? ahead->ranges : ranges;
+        to.push_back({region.begin, std::span(arena).subspan(region.offset, distance(region.begin, region.end))});
         planned_.push_back({what, i});
+        if (ahead == nullptr || i >= first_single_) return;
+        auto& levels = is_ahead ? ahead->levels : ahead->planned_levels;
+        levels.resize(to.size());
+        levels.back() = {thread_state_, i};
     };
     // Leaves live shortest: their two copies lie closest to the pointer between them.
     order_.clear();
     const bool singles_first = generator_leaves_ > 0.5F;
-    for (std::size_t i = singles_first ? first_single_ : 0; i < regions_.size(); ++i) order_.push_back(i);
-    for (std::size_t i = 0; singles_first && i < first_single_; ++i) order_.push_back(i);
+    const auto order_singles = [&] {
+        for (std::size_t i = first_single_; i < regions_.size(); ++i) order_.push_back(i);
+    };
+    if (singles_first) order_singles();
+    for (std::size_t i = first_ahead_; i-- > 0;) order_.push_back(i);
+    if (!singles_first) order_singles();
     for (std::size_t i = order_.size(); sandwich && i > 0; --i) add_region(Planned::What::kBefore, order_[i - 1], before_);
     ranges.push_back({thread_state_, thread_bytes_});
     planned_.push_back({Planned::What::kThread, 0});
@@ -133,6 +168,7 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich, bool with
         planned_.push_back({Planned::What::kCframe, 0});
     }
     for (const std::size_t i : order_) add_region(Planned::What::kAfter, i, after_);
+    for (std::size_t i = first_ahead_; i < first_single_; ++i) add_region(Planned::What::kAhead, i, after_);
 }
 
 void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
@@ -151,13 +187,16 @@ void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
                 has_cframe_ = ok;
                 break;
             case Planned::What::kAfter:
+            case Planned::What::kAhead:
                 regions_[planned_[i].region].in_after = ok;
                 break;
         }
     }
+    first_gone_ = 0;
+    while (first_gone_ < first_single_ && regions_[first_gone_].in_after) ++first_gone_;
 }
 
-// What could not be read is gone, and would end the next read early, too.
+// A frame that could not be read is gone, and would end the next read early, too.
 void ThreadReader::forget_unreadable() {
     for (std::size_t i = first_single_; i < regions_.size(); ++i) {
         const Region& region = regions_[i];
@@ -166,9 +205,6 @@ void ThreadReader::forget_unreadable() {
             return is_within(single.address + shape_.begin(), region.begin, region.end);
         });
     }
-    const auto is_missing = [](const Region& region) { return !region.in_after; };
-    const auto chunks_end = regions_.begin() + static_cast<std::ptrdiff_t>(first_single_);
-    if (std::any_of(regions_.begin(), chunks_end, is_missing)) chunks_.clear();
 }
 
 bool ThreadReader::is_same_thread() const {
@@ -212,51 +248,192 @@ std::optional<Address> ThreadReader::leaf_of_previous_cframe() {
     return Address{load<std::uint64_t>(frame, 0)};
 }
 
-// The chunk list changes only when the stack grows over a chunk's end or shrinks below its start: the
-// part of the list that is known already is kept.
-void ThreadReader::follow_chunks(Memory& memory) {
-    const Address current = thread_pointer(layout_.thread.datastack_chunk);
-    if (!chunks_.empty() && chunks_.front().address == current) return;
-    const auto known = std::find_if(chunks_.begin(), chunks_.end(),
-                                    [&](const Chunk& chunk) { return chunk.address == current; });
-    if (known != chunks_.end()) {
-        chunks_.erase(chunks_.begin(), known);
-        high_water_ = distance(chunks_.front().begin, chunks_.front().used);
-        return;
-    }
-    std::vector<Chunk> fresh;
-    Address address = current;
-    auto rest = chunks_.end();
-    std::byte header[24];
-    while (address != kNullAddress && fresh.size() < kMaxChunks) {
-        rest = std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) { return chunk.address == address; });
-        if (!read_bytes(memory, address, header)) break;
-        const auto size = load<std::uint64_t>(header, at(layout_.chunk.size));
-        const auto top = load<std::uint64_t>(header, at(layout_.chunk.top));
-        if (size <= at(layout_.chunk.data) || size > kMaxChunkBytes) break;
-        Chunk chunk;
-        chunk.address = address;
-        chunk.begin = address + at(layout_.chunk.data);
-        chunk.end = address + size;
-        chunk.used = chunk.begin + std::min(top * 8, distance(chunk.begin, chunk.end));
-        fresh.push_back(chunk);
-        if (rest != chunks_.end()) {
-            ++rest;
-            break;  // what lies below is as it was
-        }
-        address = Address{load<std::uint64_t>(header, at(layout_.chunk.previous))};
-    }
-    fresh.insert(fresh.end(), rest, chunks_.end());
-    chunks_ = std::move(fresh);
-    high_water_ = 0;
-    recent_water_ = 0;
+// The region that was planned for a chunk; first_single_ where there is none.
+std::size_t ThreadReader::region_of(std::size_t chunk) const {
+    const Address address = data_stack_[chunk].address;
+    if (chunk < first_single_ && regions_[chunk].begin == address) return chunk;
+    std::size_t i = 0;
+    while (i < first_single_ && regions_[i].begin != address) ++i;
+    return i;
 }
 
-const ThreadReader::Chunk* ThreadReader::chunk_of(Address address) const {
-    for (const Chunk& chunk : chunks_) {
-        if (is_within(address, chunk.begin, chunk.end)) return &chunk;
+// As it was read behind the pointer, with what else was planned of that chunk, or just now.
+const std::byte* ThreadReader::copied_header(std::size_t chunk) const {
+    const std::size_t i = region_of(chunk);
+    if (i < first_single_ && regions_[i].in_after) return after_.data() + regions_[i].offset;
+    for (const std::size_t extra : extra_chunks_) {
+        const Region& region = extra_regions_[extra];
+        if (region.in_after && region.begin == data_stack_[chunk].address) return extra_.data() + region.offset;
     }
     return nullptr;
+}
+
+// Going down from a known chunk: the first whose link was copied and leads to another chunk than the one below it; 0
+// where there is none. Nothing where one was not read because others are gone: then its link says nothing.
+std::optional<std::size_t> ThreadReader::first_broken_link(std::size_t chunk) const {
+    for (; chunk > 0; --chunk) {
+        const std::byte* header = copied_header(chunk);
+        if (header == nullptr && !has_read_untried_ && !was_gone(chunk) && region_of(chunk) < first_single_) return std::nullopt;
+        if (header != nullptr && data_stack_.parse(header).previous != data_stack_[chunk - 1].address) break;
+    }
+    return chunk;
+}
+
+// A planned chunk turned out to be gone, and those above it were not read. They are in use all the same where chunks have
+// come back in another order: once more without it, `first` first of all.
+void ThreadReader::read_untried_chunks(Memory& memory, std::size_t first) {
+    has_read_untried_ = true;
+    const std::size_t begin = extra_regions_.size();
+    const auto add = [&](const Region& planned) {
+        if (extra_.size() > kMaxCopyBytes) return;
+        Region region;
+        region.begin = planned.begin;
+        region.end = planned.end;
+        region.offset = extra_.size();
+        extra_.resize(extra_.size() + distance(region.begin, region.end));
+        extra_chunks_.push_back(extra_regions_.size());
+        extra_regions_.push_back(region);
+    };
+    const std::size_t wanted = region_of(first);
+    if (wanted < first_single_ && !regions_[wanted].in_after) add(regions_[wanted]);
+    for (std::size_t i = first_gone_ + 1; i < first_single_; ++i) {
+        if (i != wanted && !regions_[i].in_after) add(regions_[i]);
+    }
+    read_extra(memory, begin);
+}
+
+// One call for the extra regions from this one on.
+void ThreadReader::read_extra(Memory& memory, std::size_t first) {
+    ++misses_;
+    missing_.clear();
+    for (std::size_t i = first; i < extra_regions_.size(); ++i) {
+        const Region& region = extra_regions_[i];
+        missing_.push_back({region.begin, std::span(extra_).subspan(region.offset, distance(region.begin, region.end))});
+    }
+    const std::size_t complete = memory.read(missing_).complete;
+    for (std::size_t i = 0; i < complete; ++i) extra_regions_[first + i].in_after = true;
+}
+
+// A chunk that is not known, in one call: its header, and its frames if it is as large as chunks mostly are. The header, or
+// nullptr.
+const std::byte* ThreadReader::read_chunk(Memory& memory, Address address) {
+    ++misses_;
+    Region region;
+    region.begin = address;
+    region.offset = extra_.size();
+    extra_.resize(region.offset + (region.offset > kMaxCopyBytes ? DataStack::kHeaderBytes : kUsualChunkBytes));
+    const auto bytes = std::span(extra_).subspan(region.offset);
+    const auto header = bytes.first(DataStack::kHeaderBytes);
+    const auto frames = bytes.subspan(header.size());
+    const std::size_t complete = memory.read(std::array{ReadRange{address, header}, ReadRange{address + header.size(), frames}}).complete;
+    if (complete == 0) {
+        extra_.resize(region.offset);
+        return nullptr;
+    }
+    region.in_after = true;
+    region.end = address + (complete == 1 ? header.size() : bytes.size());
+    extra_chunks_.push_back(extra_regions_.size());
+    extra_regions_.push_back(region);
+    return extra_.data() + region.offset;
+}
+
+// Which chunks are in use: from the thread state down by the links. Where these are known and were copied with the chunks,
+// nothing is read.
+void ThreadReader::follow_chunks(Memory& memory) {
+    Address address = thread_pointer(layout_.thread.datastack_chunk);
+    fresh_chunks_.clear();  // leaf first
+    std::size_t kept = 0;
+    std::size_t known_links = 0;
+    while (address != kNullAddress && fresh_chunks_.size() < DataStack::kMaxChunks) {
+        const auto known = data_stack_.find(address);
+        const std::byte* header = nullptr;
+        if (known) {
+            if (!first_broken_link(*known)) read_untried_chunks(memory, *known);
+            const std::size_t broken = *first_broken_link(*known);
+            if (broken == 0) {
+                kept = *known + 1;
+                break;
+            }
+            for (std::size_t i = *known; i >= broken; --i) fresh_chunks_.push_back(data_stack_[i]);
+            known_links += *known - broken + 1;
+            if (known_links > data_stack_.size()) break;  // links of two moments
+            header = copied_header(broken);
+        } else {
+            header = read_chunk(memory, address);
+            if (header == nullptr) break;
+            const DataStack::Header parsed = data_stack_.parse(header);
+            std::optional<DataStack::Chunk> chunk = data_stack_.chunk_at(address, parsed);
+            if (!chunk) break;
+            chunk->used = std::min(parsed.top, distance(chunk->begin, chunk->end) / 8) * 8;
+            fresh_chunks_.push_back(*chunk);
+        }
+        address = data_stack_.parse(header).previous;
+        if (address == fresh_chunks_.front().address || address == fresh_chunks_.back().address) break;  // as above
+    }
+    if (fresh_chunks_.empty()) {
+        data_stack_.use(kept);
+    } else {
+        std::reverse(fresh_chunks_.begin(), fresh_chunks_.end());
+        data_stack_.replace(kept, fresh_chunks_);
+    }
+    for (std::size_t i = 0; i < data_stack_.in_use(); ++i) {
+        const std::byte* header = copied_header(i);
+        if (header != nullptr) data_stack_.update(i, data_stack_.parse(header));
+        // The stack has moved on meanwhile. What stands there now is not worth a read for each frame.
+        if (header == nullptr) single_misses_ = kMaxSingleMisses;
+    }
+}
+
+// 3.11 and 3.12 read the pointer to the leaf a little after the thread state: a chunk may have been begun in between.
+void ThreadReader::notice_newer_chunk(Address leaf) {
+    const std::size_t next = data_stack_.in_use();
+    if (next == 0 || next >= data_stack_.size() || !is_within(leaf, data_stack_[next].begin, data_stack_[next].end)) return;
+    const std::byte* header = copied_header(next);
+    if (header != nullptr && data_stack_.parse(header).previous == data_stack_[next - 1].address) data_stack_.use(next + 1);
+}
+
+// Whether the read of this sample has found the chunk gone.
+bool ThreadReader::was_gone(std::size_t chunk) const { return first_gone_ < first_single_ && region_of(chunk) == first_gone_; }
+
+// Callers stand below: one call brings all of the stack that is missing from here on. A chunk that was gone just now would
+// be of another moment if it were there again.
+void ThreadReader::read_missing_chunks(Memory& memory, std::size_t chunk, Address address) {
+    std::size_t lowest = chunk;
+    while (lowest > 0 && chunk - lowest < kMaxChunksACall && copied_header(lowest - 1) == nullptr) --lowest;
+    for (std::size_t i = lowest; i <= chunk; ++i) {
+        if (was_gone(i)) return;
+    }
+    const std::size_t first = extra_regions_.size();
+    for (std::size_t i = chunk + 1; i-- > lowest;) {
+        Region region;
+        region.begin = data_stack_[i].address;
+        region.end = i == chunk ? address + shape_.begin() + shape_.bytes() : data_stack_[i].begin + data_stack_[i].used;
+        region.offset = extra_.size();
+        if (extra_.size() + distance(region.begin, region.end) > 2 * kMaxCopyBytes) break;
+        extra_.resize(extra_.size() + distance(region.begin, region.end));
+        extra_chunks_.push_back(extra_regions_.size());
+        extra_regions_.push_back(region);
+    }
+    read_extra(memory, first);
+}
+
+std::optional<std::size_t> ThreadReader::unread_chunk() const {
+    for (std::size_t i = 0; i < data_stack_.in_use(); ++i) {
+        if (was_gone(i)) return i;
+    }
+    return std::nullopt;
+}
+
+// Of the last chunk in use, up to the end of the frame that stands nearest to the leaf in it.
+std::uint64_t ThreadReader::bytes_in_last_chunk() const {
+    if (data_stack_.in_use() == 0) return 0;
+    const DataStack::Chunk& last = data_stack_[data_stack_.in_use() - 1];
+    const auto& frames = after_walk_.frames;
+    for (std::size_t i = 0; i < frames.size() && i < kMaxCandidates; ++i) {  // above it are generators' alone
+        if (!is_within(frames[i].address, last.begin, last.end)) continue;
+        return distance(last.begin, frames[i].address) + shape_.begin() + shape_.bytes();
+    }
+    return 0;
 }
 
 const std::byte* ThreadReader::find_copy(Address address, bool before) {
@@ -315,21 +492,13 @@ const std::byte* ThreadReader::find_frame_on_c_stack(Address address) const {
 const std::byte* ThreadReader::read_missing(Memory& memory, Address address) {
     if (const std::byte* known = find_extra(address)) return known;
     if (raw(address) < 4096) return nullptr;
-    ++misses_;
-    const Chunk* chunk = chunk_of(address);
     if (extra_.size() > kMaxCopyBytes) return nullptr;
-    if (chunk == nullptr) {
-        read_remembered_chain(memory, address);
+    if (const auto chunk = data_stack_.holder_of(address)) {
+        read_missing_chunks(memory, *chunk, address);
     } else {
-        // Callers stand below: one read brings all of this chunk's part of the stack.
-        Region region;
-        region.begin = chunk->begin;
-        region.end = address + shape_.begin() + shape_.bytes();
-        region.offset = extra_.size();
-        extra_.resize(extra_.size() + distance(region.begin, region.end));
-        region.in_after = read_bytes(memory, region.begin, std::span(extra_).subspan(region.offset));
-        extra_chunks_.push_back(extra_regions_.size());
-        extra_regions_.push_back(region);
+        if (shape_.on_data_stack() && ++single_misses_ > kMaxSingleMisses) return nullptr;
+        ++misses_;
+        read_remembered_chain(memory, address);
     }
     return find_extra(address);
 }
@@ -364,9 +533,8 @@ void ThreadReader::read_remembered_chain(Memory& memory, Address address) {
 }
 
 bool ThreadReader::is_chunk_start(Address address) const {
-    return std::any_of(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
-        return address == chunk.begin || address == chunk.begin + 8;  // a thread's first one keeps its first word free
-    });
+    const auto chunk = data_stack_.holder_of(address);
+    return chunk && distance(data_stack_[*chunk].begin, address) <= 8;  // a thread's first one keeps its first word free
 }
 
 // Entry frames live on the C stack, generators' in their objects: what looks like one in a chunk is the rest of
@@ -374,7 +542,7 @@ bool ThreadReader::is_chunk_start(Address address) const {
 void ThreadReader::refuse_entries_on_data_stack(Walk& walk) const {
     if (walk.end != WalkEnd::kRoot) return;
     for (const Address address : walk.off_stack) {
-        if (chunk_of(address) != nullptr) walk.end = WalkEnd::kInvalid;
+        if (is_on_data_stack(address)) walk.end = WalkEnd::kInvalid;
     }
 }
 
@@ -387,6 +555,8 @@ ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uin
 
 ThreadReader::Status ThreadReader::take_copies(Memory& memory, std::span<const std::uint8_t> filled) {
     ++sample_;
+    has_read_untried_ = false;
+    single_misses_ = 0;
     note_filled(filled);
     extra_regions_.clear();
     extra_chunks_.clear();
@@ -401,6 +571,7 @@ ThreadReader::Status ThreadReader::take_copies(Memory& memory, std::span<const s
     Address leaf = found.value_or(kNullAddress);
     const auto walk = [&] {
         leaf_ = leaf;
+        notice_newer_chunk(leaf);
         cursor_ = 0;
         clear(after_walk_);
         if (leaf == kNullAddress || leaf == limits_.base_frame) return;
@@ -448,7 +619,7 @@ std::optional<RawFrame> ThreadReader::frame_in(Address address, Address caller, 
         const std::byte* shim_copy = find(back);
         if (shim_copy == nullptr) return std::nullopt;
         const FrameShape::Parsed shim = shape_.parse(shim_copy, back);
-        if (!shim.is_valid || !shim.is_shim || chunk_of(back) != nullptr) return std::nullopt;
+        if (!shim.is_valid || !shim.is_shim || is_on_data_stack(back)) return std::nullopt;
         frame.through_c = true;
         back = shim.back;
     }
@@ -459,18 +630,8 @@ std::optional<RawFrame> ThreadReader::frame_in(Address address, Address caller, 
 
 // What this sample needed, the next one will need.
 void ThreadReader::learn(Address leaf) {
-    if (!chunks_.empty()) {
-        const Chunk& chunk = chunks_.front();
-        if (is_within(leaf, chunk.begin, chunk.end)) {
-            recent_water_ = std::max(recent_water_, distance(chunk.begin, leaf) + shape_.bytes());
-        }
-        high_water_ = std::max(high_water_, recent_water_);
-        if (sample_ % kForgetAfterSamples == 0) {
-            high_water_ = recent_water_;
-            recent_water_ = 0;
-        }
-    }
-    generator_leaves_ = generator_leaves_ * kKeptASample + (chunk_of(leaf) == nullptr ? 1 - kKeptASample : 0);
+    if (data_stack_.in_use() > 0) data_stack_.note_sample(bytes_in_last_chunk(), unread_chunk());
+    generator_leaves_ = generator_leaves_ * kKeptASample + (is_on_data_stack(leaf) ? 0 : 1 - kKeptASample);
     const auto& off_stack = after_walk_.off_stack;
     const auto& frames = after_walk_.frames;
     const bool on_data_stack = shape_.on_data_stack();
@@ -488,7 +649,7 @@ bool ThreadReader::is_worth_a_range(const SingleFrame& single) const {
 }
 
 void ThreadReader::learn_single(Address address) {
-    if (chunk_of(address) != nullptr || find_frame_on_c_stack(address) != nullptr) return;
+    if (is_on_data_stack(address) || find_frame_on_c_stack(address) != nullptr) return;
     const auto known = std::find_if(single_frames_.begin(), single_frames_.end(),
                                     [&](const SingleFrame& single) { return single.address == address; });
     if (known == single_frames_.end()) {

@@ -13,6 +13,7 @@
 #include <pyprof/memory.h>
 
 #include "python/frames.h"
+#include "sample/data_stack.h"
 
 #include <tsl/robin_map.h>
 
@@ -25,7 +26,14 @@ namespace pyprof {
 
 // Fills what can be read of what one or several readers plan; `filled` tells which ranges were. process_vm_readv stops at
 // the first range that it can't read: it goes on behind it, so that one freed frame costs no other thread its sample.
-void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled);
+// Of ranges in one pile none is read that is as high as one that could not be read, or higher: the chunks of a stack that
+// has shrunk are gone from some height on. `levels` may be shorter than `ranges`.
+struct ReadLevel {
+    Address pile{};  // null: in none
+    std::size_t height = 0;
+};
+void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled,
+              std::span<const ReadLevel> levels = {});
 
 // A copy of the used part of a thread's C stack, of the moment of its Python frames: from 3.12 on frames of entry stand
 // there, in 3.11 and 3.12 cframes.
@@ -39,15 +47,26 @@ public:
     ThreadReader(const Layout& layout, const FrameShape& shape, Address thread_state);
 
     // Appends this thread's ranges; their buffers stay valid until the next call. `with_c_stack`: take() will be given the
-    // thread's C stack, and what lies there needs no range.
-    void plan(std::vector<ReadRange>& ranges, bool sandwich, bool with_c_stack = false);
+    // thread's C stack, and what lies there needs no range. With `ahead` the plan is for a stack that may have grown or
+    // shrunk by whole chunks since: what is seldom there is not in `ranges` but ahead, to be read behind all else.
+    struct Ahead {
+        std::vector<ReadRange> ranges;
+        std::vector<ReadLevel> levels;          // of those
+        std::vector<ReadLevel> planned_levels;  // of the caller's ranges, as far as there are any
+        void clear() {
+            ranges.clear();
+            levels.clear();
+            planned_levels.clear();
+        }
+    };
+    void plan(std::vector<ReadRange>& ranges, bool sandwich, bool with_c_stack = false, Ahead* ahead = nullptr);
 
     enum class Status : std::uint8_t {
         kOk,       // it has frames; what could not be read of them is in the walk's end
         kNoFrame,  // the thread has no Python frame now
         kGone,     // the thread state can't be read or is another's by now
     };
-    // After the read: `filled` tells for each of this thread's ranges whether it was read. Reads what
+    // After the read: `filled` tells for each of this thread's ranges whether it was read, those ahead last. Reads what
     // the plan missed and walks the copies.
     Status take(Memory& memory, std::span<const std::uint8_t> filled, const CStackBytes& c_stack = {});
 
@@ -68,8 +87,8 @@ public:
     // Where the lowest frame of the current chunk stands. A thread's first chunk keeps its first word free
     // (Python/pystate.c, push_chunk).
     [[nodiscard]] Address chunk_begin() const {
-        if (chunks_.empty()) return kNullAddress;
-        return chunks_.front().begin + (chunks_.size() == 1 ? 8U : 0U);
+        if (data_stack_.in_use() == 0) return kNullAddress;
+        return data_stack_[data_stack_.in_use() - 1].begin + (data_stack_.in_use() == 1 ? 8U : 0U);
     }
     // Whether the lowest frame of a chunk can stand there.
     [[nodiscard]] bool is_chunk_start(Address address) const;
@@ -91,23 +110,17 @@ private:
         bool in_before = false;
         bool in_after = false;
     };
-    struct Chunk {
-        Address address{};
-        Address begin{};  // of its frames
-        Address used{};   // end of its used part, for the chunks below the current one
-        Address end{};
-    };
     struct SingleFrame {  // off the data stack
         Address address{};
         std::uint64_t last_used = 0;  // sample number
         float uses = 0;               // each worth less with every sample since
     };
     struct Planned {
-        enum class What : std::uint8_t { kBefore, kThread, kCframe, kAfter } what;
+        enum class What : std::uint8_t { kBefore, kThread, kCframe, kAfter, kAhead } what;
         std::size_t region = 0;
     };
 
-    void plan_regions();
+    void plan_regions(bool looks_ahead);
     void note_filled(std::span<const std::uint8_t> filled);
     void forget_unreadable();
     [[nodiscard]] bool is_same_thread() const;
@@ -115,6 +128,17 @@ private:
     std::optional<Address> leaf_of_previous_cframe();
     std::optional<Address> find_leaf(Memory& memory);  // nothing: it can't be read
     void follow_chunks(Memory& memory);
+    [[nodiscard]] std::size_t region_of(std::size_t chunk) const;
+    [[nodiscard]] const std::byte* copied_header(std::size_t chunk) const;
+    [[nodiscard]] std::optional<std::size_t> first_broken_link(std::size_t chunk) const;
+    void read_extra(Memory& memory, std::size_t first);
+    const std::byte* read_chunk(Memory& memory, Address address);
+    void read_untried_chunks(Memory& memory, std::size_t first);
+    void notice_newer_chunk(Address leaf);
+    void read_missing_chunks(Memory& memory, std::size_t chunk, Address address);
+    [[nodiscard]] bool was_gone(std::size_t chunk) const;
+    [[nodiscard]] std::optional<std::size_t> unread_chunk() const;
+    [[nodiscard]] std::uint64_t bytes_in_last_chunk() const;
     const std::byte* find_copy(Address address, bool before);
     const std::byte* find_extra(Address address) const;
     const std::byte* find_on_c_stack(Address begin, std::uint64_t bytes) const;
@@ -127,7 +151,7 @@ private:
     [[nodiscard]] bool is_worth_a_range(const SingleFrame& single) const;
     void refuse_entries_on_data_stack(Walk& walk) const;
     [[nodiscard]] Address thread_pointer(Offset offset) const;
-    [[nodiscard]] const Chunk* chunk_of(Address address) const;
+    [[nodiscard]] bool is_on_data_stack(Address address) const { return data_stack_.holder_of(address).has_value(); }
 
     const Layout& layout_;
     const FrameShape& shape_;
@@ -142,9 +166,15 @@ private:
     bool has_thread_ = false;
     bool has_cframe_ = false;
 
-    std::vector<Chunk> chunks_;      // current one first
-    std::vector<Region> regions_;    // the chunks in their order, then single frames by their address
+    DataStack data_stack_;
+    std::vector<DataStack::Chunk> fresh_chunks_;
+    std::vector<std::size_t> chunk_order_;  // in which they are planned
+    bool has_read_untried_ = false;
+    std::size_t single_misses_ = 0;  // of this sample
+    std::vector<Region> regions_;    // one a chunk with its header, root first, then single frames by their address
     std::size_t first_single_ = 0;   // of them
+    std::size_t first_ahead_ = 0;    // chunks from this one on are seldom there
+    std::size_t first_gone_ = 0;     // the lowest chunk that could not be read; those above it were not tried
     float generator_leaves_ = 0;     // share of recent samples whose leaf stood off the data stack
     std::vector<std::byte> before_;
     std::vector<std::byte> after_;
@@ -158,10 +188,9 @@ private:
     std::vector<std::size_t> extra_chunks_;                    // of them: parts of a chunk
     tsl::robin_map<std::uint64_t, std::size_t> extra_frames_;  // ... single frames, by their begin
     std::vector<std::byte> extra_;
+    std::vector<ReadRange> missing_;
     std::vector<SingleFrame> single_frames_;   // used lately, by address
     tsl::robin_map<std::uint64_t, Address> callers_;  // of frames off the data stack, the next one of these, as seen last
-    std::uint64_t high_water_ = 0;    // bytes of the current chunk that recent samples used
-    std::uint64_t recent_water_ = 0;
     std::uint64_t sample_ = 0;
     std::uint64_t misses_ = 0;
 

@@ -106,6 +106,7 @@ def reads(python, settings):
         "changes every 14 us, 32 frames": (("moving.py", "-", 32, 14), "<= 1.2"),
         "still, 1,000 frames": (("still.py", "-", 1000), "<= 1.05"),
         "changes every 300 us, 1,000 frames": (("moving.py", "-", 1000, 300), "<= 1.2"),
+        "distinct functions, 1,000 frames": (("deep_chains.py", "-", 1000, 300), "<= 1.2"),
     }
     figures = []
     for name, (command, aim) in cases.items():

@@ -91,6 +91,23 @@ struct Reading : Fixture {
         calls = memory.reads();
         return status;
     }
+    // As a tick does it: the stack may have grown or shrunk by whole chunks.
+    Status sample_ahead(Address leaf, bool sandwich = true) {
+        builder.set_leaf(thread, leaf);
+        std::vector<ReadRange> ranges;
+        ThreadReader::Ahead ahead;
+        reader->plan(ranges, sandwich, false, &ahead);
+        ahead.planned_levels.resize(ranges.size());
+        ranges.insert(ranges.end(), ahead.ranges.begin(), ahead.ranges.end());
+        ahead.planned_levels.insert(ahead.planned_levels.end(), ahead.levels.begin(), ahead.levels.end());
+        planned = ranges.size();
+        std::vector<std::uint8_t> filled;
+        memory.reset_counts();
+        read_all(memory, ranges, filled, ahead.planned_levels);
+        const Status status = reader->take(memory, filled);
+        calls = memory.reads();
+        return status;
+    }
     // From here on samples come with a copy of what stands between these, as of now.
     void copy_c_stack(Address begin, Address end) {
         c_stack_bytes.assign(distance(begin, end), std::byte{0});

@@ -105,6 +105,105 @@ TEST_CASE("thread reader: a stack grows over several chunks and shrinks again") 
     });
 }
 
+namespace {
+
+// A stack of 1,000 frames over `chunks` chunks, which the target unmaps as it leaves them, and maps again in their places.
+struct DeepStack {
+    DeepStack(const KnownLayout& known, std::size_t chunks) : reading(known.layout, 1'000 / chunks * 160 + 4'096) {
+        const std::size_t frames_a_chunk = 1'000 / chunks;
+        Address leaf = reading.root();
+        leaves.push_back({leaf});
+        for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+            if (chunk > 0) {
+                reading.open_chunk(frames_a_chunk * 160 + 4'096);
+                leaves.emplace_back();
+            }
+            while (leaves.back().size() < frames_a_chunk) leaves.back().push_back(leaf = reading.push(leaf));
+            stacks.push_back(reading.stack);
+        }
+        for (const auto& stack : stacks) {
+            bytes.emplace_back(distance(stack.chunk, stack.limit));
+            REQUIRE(read_bytes(reading.memory, stack.chunk, bytes.back()));
+        }
+    }
+    // Samples the stack with that frame of that chunk as its leaf, and says how many calls it took.
+    std::size_t sample_at(std::size_t chunk, std::size_t frame) {
+        for (std::size_t i = 0; i < stacks.size(); ++i) {
+            if (i > chunk) {
+                reading.memory.unmap(stacks[i].chunk, bytes[i].size());
+            } else {
+                reading.memory.map(stacks[i].chunk, bytes[i].size());
+                reading.memory.write(stacks[i].chunk, bytes[i]);
+            }
+        }
+        reading.builder.put_field(reading.thread, reading.layout().thread.datastack_chunk, raw(stacks[chunk].chunk));
+        CHECK(reading.sample_ahead(leaves[chunk][frame]) == Status::kOk);
+        std::size_t depth = frame + 1;
+        for (std::size_t i = 0; i < chunk; ++i) depth += leaves[i].size();
+        reading.check_whole(depth);
+        return reading.calls;
+    }
+
+    Reading reading;
+    std::vector<std::vector<Address>> leaves;  // by chunk
+    std::vector<ProcessBuilder::DataStack> stacks;
+    std::vector<std::vector<std::byte>> bytes;
+};
+
+}  // namespace
+
+TEST_CASE("thread reader: a deep stack that moves within one chunk takes one call a sample") {
+    for_each_layout([](const KnownLayout& known) {
+        if (!Reading(known.layout).shape.on_data_stack()) return;
+        DeepStack deep(known, 1);
+        for (int i = 0; i < 3; ++i) (void)deep.sample_at(0, 999);
+        std::size_t calls = 0;
+        for (std::size_t i = 0; i < 100; ++i) calls += deep.sample_at(0, i * 7'919 % 1'000);
+        CHECK(calls == 100);
+    });
+}
+
+TEST_CASE("thread reader: a deep stack that grows back over chunks that it had left takes one call more at most") {
+    for_each_layout([](const KnownLayout& known) {
+        if (!Reading(known.layout).shape.on_data_stack()) return;
+        DeepStack deep(known, 8);
+        for (int i = 0; i < 3; ++i) (void)deep.sample_at(7, 124);
+        std::size_t calls = 0;
+        for (std::size_t i = 0; i < 200; ++i) {
+            const std::size_t chunk = i % 4 == 0 ? i / 4 % 8 : 7;
+            const std::size_t frame = i % 4 == 0 ? i * 31 % 125 : 124;
+            const std::size_t taken = deep.sample_at(chunk, frame);
+            CHECK(taken <= 2);
+            if (chunk == 7) CHECK(taken == 1);
+            calls += taken;
+        }
+        CHECK(calls <= 250);
+        // Where it is seldom deep, the chunks that are mostly gone cost nothing.
+        for (int i = 0; i < 40; ++i) (void)deep.sample_at(1, 60);
+        calls = 0;
+        for (std::size_t i = 0; i < 100; ++i) calls += deep.sample_at(i % 10 == 0 ? 7 : 1, 60);
+        CHECK(calls <= 105);
+    });
+}
+
+TEST_CASE("thread reader: chunks that come back in another order are told by their links") {
+    for_each_layout([](const KnownLayout& known) {
+        if (!Reading(known.layout).shape.on_data_stack()) return;
+        DeepStack deep(known, 4);
+        Reading& reading = deep.reading;
+        for (int i = 0; i < 3; ++i) (void)deep.sample_at(3, 200);
+        // The last one now stands where the third stood, and calls back to the second; its frames say so, too.
+        reading.memory.unmap(deep.stacks[2].chunk, deep.bytes[2].size());
+        reading.builder.put_field(deep.stacks[3].chunk, reading.layout().chunk.previous, raw(deep.stacks[1].chunk));
+        reading.builder.put_field(deep.leaves[3][0], reading.layout().frame.back, raw(deep.leaves[1].back()));
+        CHECK(reading.sample_ahead(deep.leaves[3][200]) == Status::kOk);
+        reading.check_whole(701);
+        CHECK(reading.calls <= 3);
+        CHECK(reading.reader->chunk_begin() == deep.stacks[3].chunk + static_cast<std::uint64_t>(reading.layout().chunk.data));
+        CHECK_FALSE(reading.reader->is_chunk_start(deep.leaves[2][0]));
+    });
+}
+
 TEST_CASE("thread reader: another chunk at the address of a freed one is no trap") {
     for_each_layout([](const KnownLayout& known) {
         Reading reading(known.layout, 4'096);
