@@ -17,6 +17,7 @@ constexpr std::uint64_t kGapBytes = 2'048;
 constexpr std::size_t kMaxHeapFrames = 64;  // up to 3.10, where every frame stands alone
 // DATA_STACK_CHUNK_SIZE of Python/pystate.c.
 constexpr std::uint64_t kUsualChunkBytes = 16U << 10;
+constexpr std::size_t kUnbroken = SIZE_MAX;
 constexpr std::size_t kMaxChunksACall = 1'000;
 // Frames off the data stack that are not known yet: so many a sample are read one by one. More are learnt the next time.
 constexpr std::size_t kMaxSingleMisses = 256;
@@ -268,15 +269,17 @@ const std::byte* ThreadReader::copied_header(std::size_t chunk) const {
     return nullptr;
 }
 
-// Going down from a known chunk: the first whose link was copied and leads to another chunk than the one below it; 0
-// where there is none. Nothing where one was not read because others are gone: then its link says nothing.
+// Going down from a known chunk: the first whose link was copied and leads to another chunk than the one below it, or for
+// the lowest one to any; kUnbroken where there is none. Nothing where one was not read because others are gone: then its
+// link says nothing.
 std::optional<std::size_t> ThreadReader::first_broken_link(std::size_t chunk) const {
-    for (; chunk > 0; --chunk) {
-        const std::byte* header = copied_header(chunk);
-        if (header == nullptr && !has_read_untried_ && !was_gone(chunk) && region_of(chunk) < first_single_) return std::nullopt;
-        if (header != nullptr && data_stack_.parse(header).previous != data_stack_[chunk - 1].address) break;
+    for (std::size_t i = chunk + 1; i-- > 0;) {
+        const std::byte* header = copied_header(i);
+        if (header == nullptr && !has_read_untried_ && !was_gone(i) && region_of(i) < first_single_) return std::nullopt;
+        const Address below = i == 0 ? kNullAddress : data_stack_[i - 1].address;
+        if (header != nullptr && data_stack_.parse(header).previous != below) return i;
     }
-    return chunk;
+    return kUnbroken;
 }
 
 // A planned chunk turned out to be gone, and those above it were not read. They are in use all the same where chunks have
@@ -350,11 +353,11 @@ void ThreadReader::follow_chunks(Memory& memory) {
         if (known) {
             if (!first_broken_link(*known)) read_untried_chunks(memory, *known);
             const std::size_t broken = *first_broken_link(*known);
-            if (broken == 0) {
+            if (broken == kUnbroken) {
                 kept = *known + 1;
                 break;
             }
-            for (std::size_t i = *known; i >= broken; --i) fresh_chunks_.push_back(data_stack_[i]);
+            for (std::size_t i = *known + 1; i-- > broken;) fresh_chunks_.push_back(data_stack_[i]);
             known_links += *known - broken + 1;
             if (known_links > data_stack_.size()) break;  // links of two moments
             header = copied_header(broken);

@@ -204,6 +204,23 @@ TEST_CASE("thread reader: chunks that come back in another order are told by the
     });
 }
 
+TEST_CASE("thread reader: a chunk list that was read in part is completed with the next sample") {
+    for_each_layout([](const KnownLayout& known) {
+        if (!Reading(known.layout).shape.on_data_stack()) return;
+        DeepStack deep(known, 4);
+        // The second chunk can't be read when the list is followed for the first time.
+        deep.reading.memory.unmap(deep.stacks[1].chunk, deep.bytes[1].size());
+        deep.reading.builder.put_field(deep.reading.thread, deep.reading.layout().thread.datastack_chunk, raw(deep.stacks[3].chunk));
+        (void)deep.reading.sample_ahead(deep.leaves[3][200]);
+        CHECK(deep.reading.reader->walk().end == WalkEnd::kUnreadable);
+        CHECK(deep.sample_at(3, 200) <= 6);
+        CHECK(deep.sample_at(3, 200) <= 2);
+        CHECK(deep.sample_at(3, 200) == 1);
+        CHECK_FALSE(deep.reading.reader->is_chunk_start(deep.leaves[1][1]));
+        CHECK(deep.reading.reader->is_chunk_start(deep.leaves[1][0]));
+    });
+}
+
 TEST_CASE("thread reader: another chunk at the address of a freed one is no trap") {
     for_each_layout([](const KnownLayout& known) {
         Reading reading(known.layout, 4'096);
