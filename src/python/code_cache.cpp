@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/code_cache.h"
 
+#include "python/object_kinds.h"
 #include "python/objects.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@ constexpr std::size_t kMaxLineTableBytes = 1 << 20;
 constexpr std::uint32_t kMaxCodeUnits = 1 << 24;
 constexpr std::int32_t kMaxFrameWords = 1 << 20;
 constexpr std::size_t kMaxThreadLocalCopies = 4'096;
+constexpr std::uint32_t kHeaderBytes = 16;  // of an object: what is_live looks at
 constexpr std::size_t kMostOfBatch = 64;  // objects, each with up to four pages
 // Include/cpython/code.h: CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
 constexpr std::uint32_t kGeneratorFlags = 0x20 | 0x80 | 0x200;
@@ -25,6 +27,16 @@ std::int32_t load_int(std::span<const std::byte> object, Offset offset) {
 
 Address load_pointer(std::span<const std::byte> object, Offset offset) {
     return Address{load<std::uint64_t>(object.data(), static_cast<std::size_t>(offset))};
+}
+
+// Whether an object stands there that was not freed since; `header` begins with it. Its count of references is the low half
+// of the first word; above it there is nothing up to 3.13, and flags and a count of overflows, mostly 0, from 3.14 on
+// (Include/object.h). A freed block holds the address of the next one there, or null (Objects/obmalloc.c); one of
+// glibc's malloc also a random number in place of the type.
+bool is_live(const Layout& layout, std::span<const std::byte> header) {
+    if (layout.object.type != 8) return true;  // other headers: free-threaded ones
+    const auto word = load<std::uint64_t>(header.data(), 0);
+    return (word & 0xFFFF'FFFFU) != 0 && (word >> 32 & 0xFFFFU) == 0 && can_be_object(load_pointer(header, layout.object.type));
 }
 
 }  // namespace
@@ -100,7 +112,8 @@ void CodeCache::load_codes(std::span<const Address> addresses) {
 }
 
 // The objects first, then what they refer to, then their stamps again: what was read in between belongs to an object
-// only if its stamp still stands.
+// only if its stamp still stands. One that was freed may keep its stamp while its strings become those of others, for as
+// long as the target is off the processor: it has no name.
 void CodeCache::load_batch(std::span<const Address> addresses) {
     objects_.resize(addresses.size() * object_bytes_);
     object_ranges_.clear();
@@ -111,6 +124,7 @@ void CodeCache::load_batch(std::span<const Address> addresses) {
     for (std::size_t done = 0; done < addresses.size(); ++done) {  // the one at which a call stopped is left out
         const std::size_t complete = memory_.read(std::span(object_ranges_).subspan(done)).complete;
         for (const std::size_t end = done + complete; done < end; ++done) {
+            if (!is_live(layout_, object(done))) continue;
             batch_.push_back({{}, object(done)});
             batch_.back().entry.address = addresses[done];
             note_pages(object(done));
@@ -125,7 +139,7 @@ void CodeCache::load_batch(std::span<const Address> addresses) {
         read.entry.is_alive = true;
         to_compare_.push_back(&read.entry);
     }
-    compare_entries(to_compare_, holds_);
+    compare_entries(to_compare_, holds_, true);
     for (std::size_t i = 0; i < batch_.size(); ++i) {
         if (holds_[i]) insert(std::move(batch_[i].entry));
     }
@@ -283,10 +297,11 @@ void CodeCache::verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& 
 void CodeCache::compare(std::span<const CodeIndex> codes, std::vector<bool>& holds) {
     to_compare_.clear();
     for (const CodeIndex code : codes) to_compare_.push_back(&entries_[code]);
-    compare_entries(to_compare_, holds);
+    compare_entries(to_compare_, holds, false);
 }
 
-void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vector<bool>& holds) {
+// `must_live`: first it must be seen alive.
+void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vector<bool>& holds, bool must_live) {
     constexpr std::size_t kBatch = 256;
     stamp_bytes_now_.resize(kBatch * Entry::Piece::kMaxBytes);
     holds.assign(entries.size(), true);
@@ -296,7 +311,7 @@ void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vect
     owner.clear();
     const auto compare_batch = [&] {
         std::size_t done = 0;
-        std::size_t piece = 0;  // of its owner
+        std::size_t nth = 0;  // of its owner
         for (std::size_t i = 0; i < ranges.size(); ++i) {
             if (i >= done) {
                 done += memory_.read(std::span(ranges).subspan(i)).complete;
@@ -305,8 +320,12 @@ void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vect
                     ++done;
                 }
             }
-            piece = i > 0 && owner[i] == owner[i - 1] ? piece + 1 : 0;
-            const Entry::Piece& expected = entries[owner[i]]->stamp[piece];
+            nth = i > 0 && owner[i] == owner[i - 1] ? nth + 1 : 0;
+            if (must_live && nth == 0) {
+                if (!is_live(layout_, ranges[i].to)) holds[owner[i]] = false;
+                continue;
+            }
+            const Entry::Piece& expected = entries[owner[i]]->stamp[must_live ? nth - 1 : nth];
             if (std::memcmp(ranges[i].to.data(), expected.bytes.data(), expected.size) != 0) holds[owner[i]] = false;
         }
         ranges.clear();
@@ -318,12 +337,13 @@ void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vect
             holds[i] = false;
             continue;
         }
-        if (ranges.size() + entry.stamp_pieces > kBatch) compare_batch();
-        for (std::uint32_t p = 0; p < entry.stamp_pieces; ++p) {
-            ranges.push_back({entry.stamp[p].from,
-                              std::span(stamp_bytes_now_).subspan(ranges.size() * Entry::Piece::kMaxBytes, entry.stamp[p].size)});
+        if (ranges.size() + 1 + entry.stamp_pieces > kBatch) compare_batch();
+        const auto add = [&](Address from, std::uint32_t size) {
+            ranges.push_back({from, std::span(stamp_bytes_now_).subspan(ranges.size() * Entry::Piece::kMaxBytes, size)});
             owner.push_back(i);
-        }
+        };
+        if (must_live) add(entry.address, kHeaderBytes);
+        for (std::uint32_t p = 0; p < entry.stamp_pieces; ++p) add(entry.stamp[p].from, entry.stamp[p].size);
     }
     compare_batch();
 }

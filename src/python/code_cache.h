@@ -113,7 +113,7 @@ private:
     bool read_details(Entry& entry, std::span<const std::byte> object);
     bool take_stamp(Entry& entry, std::span<const std::byte> object);
     bool add_string_piece(Entry& entry, Address string);
-    void compare_entries(std::span<const Entry* const> entries, std::vector<bool>& holds);
+    void compare_entries(std::span<const Entry* const> entries, std::vector<bool>& holds, bool must_live);
     void read_thread_local_bytecode(Memory& memory, Entry& entry);
 
     Memory& memory_;

@@ -40,6 +40,7 @@ Address ObjectBuilder::allocate(std::size_t size) {
 
 Address ObjectBuilder::object(std::size_t size, Address type) {
     const Address address = allocate(std::max<std::size_t>(size, layout_.object.header_size));
+    if (layout_.object.type == 8) put_field(address, 0, 1);  // ob_refcnt; free-threaded headers begin otherwise
     put_field(address, layout_.object.type, raw(type));
     return address;
 }
@@ -236,7 +237,8 @@ Address ObjectBuilder::code(const CodeSpec& spec) {
     const Layout::Code& code = layout_.code;
     const bool is_inline = has(code.unit_count);
     const std::size_t inline_bytes = is_inline ? spec.bytecode.size() : 0;
-    const Address address = object(code.size + inline_bytes);
+    if (code_type_ == kNullAddress) code_type_ = type("code");
+    const Address address = object(code.size + inline_bytes, code_type_);
     put_field(address, code.unit_count, spec.bytecode.size() / 2);
     put_field(address, code.filename, raw(str(spec.filename)));
     put_field(address, code.name, raw(str(spec.name)));

@@ -88,6 +88,7 @@ private:
     Layout layout_;
     Address next_;
     Address none_{};
+    Address code_type_{};
 };
 
 }  // namespace pyprof::test

@@ -264,6 +264,43 @@ TEST_CASE("code cache: an object that changes while it is read is not taken") {
     });
 }
 
+TEST_CASE("code cache: a freed object has no name, though all of it still stands there") {
+    for_each_layout([](Codes& codes) {
+        if (codes.builder.layout().object.type != 8) return;  // free-threaded builds
+        const Address code = codes.make(U"gone");
+        // The next free block of obmalloc or none, and what glibc's malloc puts in place of the type.
+        const auto put = [&](std::uint64_t offset, std::uint64_t word) { codes.memory.write(code + offset, std::as_bytes(std::span(&word, 1))); };
+        const auto type = read_value<std::uint64_t>(codes.memory, code + 8);
+        REQUIRE(type);
+        for (const std::uint64_t next : {std::uint64_t{0}, std::uint64_t{0x7F12'3456'7890}, std::uint64_t{0x5555'5555'6010}}) {
+            put(0, next);
+            CHECK(codes.cache.load_code(code) == kNoCode);
+        }
+        put(0, 0x1C00);
+        put(8, 0x9D3F'61A2'55C0'7713);
+        CHECK(codes.cache.load_code(code) == kNoCode);
+        put(8, *type);
+
+        // It is freed after it was copied.
+        put(0, 1);
+        std::size_t ranges = 0;
+        codes.memory.before_range = [&](FakeMemory&, const ReadRange&) {
+            if (++ranges == 2) put(0, 0x7F12'3456'7890);
+        };
+        CHECK(codes.cache.load_code(code) == kNoCode);
+        codes.memory.before_range = nullptr;
+
+        // The count of references: of 1, many, and of what is immortal in 3.12 and 3.14.
+        for (const std::uint64_t count : {std::uint64_t{1}, std::uint64_t{70'000}, std::uint64_t{0xFFFF'FFFF}, std::uint64_t{0x0005'0000'C000'0000}}) {
+            put(0, count);
+            const CodeIndex index = codes.cache.load_code(code);
+            REQUIRE(index != kNoCode);
+            CHECK(codes.name_of(index) == "gone");
+            codes.cache.drop(index);
+        }
+    });
+}
+
 TEST_CASE("code cache: hostile sizes and pointers give nothing") {
     for_each_layout([](Codes& codes) {
         const Layout& layout = codes.builder.layout();
