@@ -16,6 +16,7 @@
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/stringbuffer.h>
 
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -127,11 +128,19 @@ void look_into(pid_t pid, Diagnosis& found) {
     found.python_children = children.count();
 }
 
+// Without a process to look at, the one that started us stands for all of the same user. It may be another user's, or
+// outside of our container: then we do ourselves.
+pid_t one_of_ours() {
+    struct stat parent {};
+    const pid_t pid = ::getppid();
+    const bool is_ours = pid > 0 && ::stat(fmt::format("/proc/{}", pid).c_str(), &parent) == 0 && parent.st_uid == ::geteuid();
+    return is_ours ? pid : ::getpid();
+}
+
 Diagnosis diagnose(std::optional<pid_t> pid) {
     Diagnosis found;
     found.has_target = pid.has_value();
-    // Without a process to look at, the one that started us stands for all of the same user.
-    found.access = gather_access_facts(pid.value_or(::getppid()), AccessSources::real());
+    found.access = gather_access_facts(pid.value_or(one_of_ours()), AccessSources::real());
     std::set<std::string> told;
     for (const Access access : {Access::kRead, Access::kStop}) {
         for (Error& obstacle : list_obstacles(found.access, access)) {

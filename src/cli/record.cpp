@@ -25,6 +25,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <thread>
 
 namespace pyprof {
@@ -115,7 +116,11 @@ std::string RecordCommand::output_name(pid_t pid) const {
 
 Result<void> RecordCommand::open_outputs() {
     const auto owner = invoking_owner();
+    std::optional<DeadlySignals> deadly;
+    std::error_code error;
+    if (std::filesystem::is_fifo(settings_.output, error)) deadly.emplace();  // it waits for a reader
     auto output = OutputFile::open(settings_.output, owner);
+    deadly.reset();
     if (!output) return tl::unexpected(output.error());
     output_ = std::move(*output);
     if (settings_.stats.empty()) return {};
@@ -282,7 +287,10 @@ Result<void> RecordCommand::write(bool is_last) {
     samples_written_ = profile.total_samples;
     ExportOptions options;
     options.inverted = settings_.inverted;
+    std::optional<DeadlySignals> deadly;
+    if (is_last && output_->is_in_place()) deadly.emplace();  // its reader may never read
     const auto written = output_->commit([&](std::ostream& out) { format_->write(profile, options, out); });
+    deadly.reset();
     if (!written) return tl::unexpected(written.error());
     if (stats_) {
         const auto stats = stats_->commit([&](std::ostream& out) { write_stats(profile, children_.count(), out); });

@@ -44,7 +44,7 @@ std::string json_line(const TopData& data, const TopView& view, const std::vecto
     const TopCount& all = data.tree.nodes.front().all;
     const TopFacts& f = data.facts;
     rapidjson::StringBuffer buffer;
-    rapidjson::Writer<rapidjson::StringBuffer> json(buffer);
+    rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::ASCII<>> json(buffer);
     const auto text = [&](const char* key, const std::string& value) {
         json.Key(key);
         json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));

@@ -43,6 +43,7 @@ public:
     // SIGPIPE.
     [[nodiscard]] Result<Commit> commit(const Writer& write);
 
+    [[nodiscard]] bool is_in_place() const { return in_place_.get() >= 0; }
     // As the user wrote it, for messages.
     [[nodiscard]] const std::string& path() const { return path_; }
 

@@ -19,7 +19,8 @@
 namespace pyprof {
 namespace {
 
-using Json = rapidjson::Writer<rapidjson::OStreamWrapper>;
+// ASCII alone: control characters of the program must not reach a terminal.
+using Json = rapidjson::Writer<rapidjson::OStreamWrapper, rapidjson::UTF8<>, rapidjson::ASCII<>>;
 using std::chrono::nanoseconds;
 
 void key(Json& json, std::string_view name) {

@@ -6,6 +6,8 @@
 #include "python/objects.h"
 #include "python/thread_walk.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -14,6 +16,8 @@ namespace pyprof {
 namespace {
 
 constexpr int kTries = 20;  // a thread that runs changes its frames under a plain copy
+constexpr int kTriesAtOnce = 5;
+constexpr timespec kPause{0, 1'000'000};  // then: on one processor all looks would see one moment
 constexpr std::size_t kMostThreads = 64;
 constexpr std::size_t kNamesToRead = 4;
 // 3.10 comes last: where it keeps "executing" as 0, the others keep a line that is mostly 0, while theirs is a 1
@@ -56,6 +60,7 @@ bool has_known_holder(Memory& memory, const Layout& layout, Address runtime) {
 bool is_runtime(Memory& memory, const Layout& layout, Address runtime) {
     const FrameShape shape(layout);
     for (int i = 0; i < kTries; ++i) {
+        if (i >= kTriesAtOnce) ::nanosleep(&kPause, nullptr);
         const ThreadList list = read_thread_list(memory, layout, runtime);
         if (list.threads.empty()) return false;
         if (list.broken_lists > 0) continue;

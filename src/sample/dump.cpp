@@ -72,6 +72,7 @@ private:
     };
     std::vector<Seen> look_at_threads(Dump& dump);
     std::optional<Read> read_thread(const Seen& seen);  // nothing: it has ended
+    Activity activity_of(pid_t tid) { return name_restarted(memory_, target_.read_activity(tid)); }
     [[nodiscard]] const Mapping* stack_of(Address entry) const;
     Joined join_chains(std::vector<Read*> chains);
     [[nodiscard]] std::vector<DumpThread> join(std::vector<Read> reads);
@@ -128,7 +129,7 @@ std::vector<Dumper::Seen> Dumper::look_at_threads(Dump& dump) {
     }
     std::reverse(threads.begin(), threads.end());  // lists are newest first
     for (Seen& seen : threads) {
-        if (seen.tid != 0) seen.activity = target_.read_activity(seen.tid);
+        if (seen.tid != 0) seen.activity = activity_of(seen.tid);
     }
     return threads;
 }
@@ -286,7 +287,7 @@ std::optional<Dumper::Read> Dumper::read_thread(const Seen& seen) {
     if (status == ThreadReader::Status::kGone) return std::nullopt;
     const bool holds = thread_holds_gil(layout_, gil, seen.state.address, reader.thread_bytes());
     if (gil.has_gil && layout_.gil_kind != GilKind::kNone) thread.holds_gil = holds;
-    const Activity now = seen.tid != 0 ? target_.read_activity(seen.tid) : Activity{};
+    const Activity now = seen.tid != 0 ? activity_of(seen.tid) : Activity{};
     thread.condition = condition_of(seen.activity, now, gil, holds);
     const bool waits = thread.condition == ThreadCondition::kIdle || thread.condition == ThreadCondition::kGilWait;
     if (waits && now.syscall >= 0) thread.syscall = syscall_name(now.syscall);
@@ -339,7 +340,7 @@ Result<Dump> Dumper::run() {
         all_threads_ = target_.read_threads().value_or(std::vector<ThreadId>());
         for (const ThreadId& thread : all_threads_) {
             const bool is_python = std::any_of(threads.begin(), threads.end(), [&](const Seen& seen) { return seen.tid == thread.tid; });
-            if (!is_python) bare_activities_.emplace_back(thread.tid, target_.read_activity(thread.tid));
+            if (!is_python) bare_activities_.emplace_back(thread.tid, activity_of(thread.tid));
         }
     }
     std::vector<Read> reads;

@@ -3,6 +3,7 @@
 // What a sleeping thread waits in, as a marker above its native frames: "[gil wait]", or the system call, "[read]".
 #pragma once
 
+#include <pyprof/memory.h>
 #include <pyprof/target.h>
 
 #include "python/interpreters.h"
@@ -13,6 +14,10 @@ namespace pyprof {
 
 // A futex call (or its continuation after a stop) on an address of the GIL.
 bool waits_for_gil(const Activity& activity, Address gil_begin, Address gil_end);
+
+// A wait with a timeout that a stop interrupted goes on as restart_syscall(2). The call that it goes on with is the one
+// that the instructions before its program counter make, where they say so: mov $NUMBER, %eax; syscall.
+Activity name_restarted(Memory& memory, Activity activity);
 
 // `activity` of a thread that was blocked. Empty where it is in no system call.
 std::string wait_marker(const Activity& activity, Address gil_begin, Address gil_end);

@@ -30,18 +30,18 @@ std::string container_remedy(const AccessFacts& facts) {
         case Container::kDocker:
             return "give the container the right: docker run --cap-add=SYS_PTRACE ... (compose: cap_add: "
                    "[SYS_PTRACE]), "
-                   "or run pyprof on the host: sudo pyprof --pid HOSTPID";
+                   "or run pyprof on the host: sudo pyprof record --pid HOSTPID";
         case Container::kPodman:
             return "give the container the right: podman run --cap-add=SYS_PTRACE ..., or run pyprof on the "
                    "host: "
-                   "sudo pyprof --pid HOSTPID";
+                   "sudo pyprof record --pid HOSTPID";
         case Container::kKubernetes:
             return "run: kubectl debug -it POD --image=IMAGE --target=CONTAINER --profile=general -- pyprof "
                    "..., or give "
                    "the container securityContext.capabilities.add: [\"SYS_PTRACE\"]";
         case Container::kOther:
             return "start the container with the capability CAP_SYS_PTRACE, or run pyprof on the host: "
-                   "sudo pyprof --pid HOSTPID";
+                   "sudo pyprof record --pid HOSTPID";
         case Container::kNone:
             break;
     }
@@ -53,6 +53,13 @@ std::string container_remedy(const AccessFacts& facts) {
 std::string root_remedy(const AccessFacts& facts) {
     if (facts.container != Container::kNone) return container_remedy(facts);
     return fmt::format("run: {}", kSudo);
+}
+
+// As the user whose process it is: in a container that needs no capability.
+std::string user_remedy(const AccessFacts& facts) {
+    const bool is_docker = facts.container == Container::kDocker;
+    if (!is_docker && facts.container != Container::kPodman) return root_remedy(facts);
+    return fmt::format("run: {} exec -u {} CONTAINER pyprof record --pid {}", is_docker ? "docker" : "podman", facts.target_uid, facts.pid);
 }
 
 Error explain_yama(const AccessFacts& facts) {
@@ -89,7 +96,7 @@ void list_unprivileged(const AccessFacts& facts, std::vector<Error>& found) {
     if (facts.target_uid != facts.own_uid) {
         found.push_back(denied(
             fmt::format("process {} belongs to {}; you are {}", facts.pid, facts.target_user, facts.own_user),
-            root_remedy(facts)));
+            user_remedy(facts)));
     } else if (!facts.is_target_dumpable || facts.target_has_more_capabilities) {
         found.push_back(denied(fmt::format("process {} is protected (setuid, file capabilities or "
                                            "prctl(PR_SET_DUMPABLE, 0)), even from {}",

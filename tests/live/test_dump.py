@@ -94,6 +94,17 @@ def test_dump_states(python):
     assert sum(thread["holds_gil"] is True for thread in threads.values()) <= 1
 
 
+def test_dump_calls_again(python):
+    """A wait with a timeout goes on as restart_syscall after a stop; its name is that of the call that was made."""
+    with Program(python, "threads_state.py", 60) as program:
+        settle(program.ready())
+        calls = {thread["name"]: thread["syscall"] for thread in dump(program.pid)["threads"]}
+    assert calls["wait_pipe"] == "read" and calls["wait_child"] == "wait4"
+    if python.root == "/":  # a libc from 2.41 on makes these calls in one place for all
+        assert calls["wait_lock"] == calls["wait_queue"] == "futex" and calls["wait_socket"] == "poll"
+        assert calls["wait_sleep"] in ("clock_nanosleep", "select", "pselect6")
+
+
 def settle(program):
     """Waits until the seven wait_* threads and main rest in their calls; a dump's threads by name.
 

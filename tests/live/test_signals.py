@@ -83,6 +83,38 @@ def test_second_interrupt_aborts(any_python, tmp_path):
     assert "interrupted again" in err
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_reader_that_never_reads(any_python, tmp_path, number):
+    """What waits for ever to write, or for a FIFO to be opened, is ended by a signal."""
+    os.mkfifo(tmp_path / "fifo")
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    while True:
+        try:
+            os.write(writing, b" ")  # the pipe is full
+        except BlockingIOError:
+            break
+    os.set_blocking(writing, True)
+    with Program(any_python, "split.py", 60) as program:
+        program.ready()
+        for output in ("-", tmp_path / "fifo"):
+            process = subprocess.Popen([harness.PYPROF, "record", "--pid", str(program.pid), "-d", "0.3", "-f", "collapsed", "-o", output],
+                                       stdout=writing, stderr=subprocess.DEVNULL)
+            call = "openat" if output != "-" else "write"
+            harness.wait_until(lambda: call_of(process.pid) == call)
+            process.send_signal(number)
+            assert process.wait(timeout=harness.PATIENCE) == -number
+        assert program.process.poll() is None and program.status("TracerPid") == "0"
+    os.close(reading)
+    os.close(writing)
+
+
+def call_of(pid):
+    """Of those that this test asks for, the system call in which a process waits."""
+    words = (Path("/proc") / str(pid) / "syscall").read_text().split()
+    return {"1": "write", "20": "write", "257": "openat"}.get(words[0])
+
+
 def test_sigterm_is_passed_on(any_python, tmp_path):
     process = start_recording(tmp_path, "--", *any_python.command, any_python.program("split.py"), 60)
     assert process.stdout.readline() == "ready\n"

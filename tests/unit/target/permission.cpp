@@ -70,6 +70,7 @@ TEST_CASE("permission: another user's process names both and suggests sudo") {
     CHECK(mentions(text, "sudo env \"PATH=$PATH\" pyprof"));
     facts.container = Container::kDocker;
     CHECK_FALSE(mentions(explained(facts), "sudo env"));
+    CHECK(mentions(explained(facts), "docker exec -u 1000 CONTAINER pyprof"));
     facts.has_ptrace_capability = true;
     CHECK(list_obstacles(facts, Access::kRead).empty());
 }
@@ -108,7 +109,7 @@ TEST_CASE("permission: Yama inside a container points to the container's rights"
     CHECK(mentions(explained(facts), "--cap-add=SYS_PTRACE"));
     CHECK_FALSE(mentions(explained(facts), "sysctl"));
     facts.yama_scope = 2;
-    CHECK_FALSE(mentions(explained(facts), "record --"));
+    CHECK_FALSE(mentions(explained(facts), "record -- python"));
 }
 
 TEST_CASE("permission: root without the capability, by kind of container") {
