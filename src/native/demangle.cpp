@@ -63,7 +63,7 @@ std::string demangle(std::string_view symbol) {
     if (may_be_rust) {
         if (std::string text = decoded(rust_demangle_callback, std::string(plain)); !text.empty()) return text;
     }
-    const std::string base(without_clone_suffix(symbol));
+    std::string base(without_clone_suffix(symbol));
     if (may_be_rust) {
         if (std::string text = decoded(rust_demangle_callback, base); !text.empty()) return text;
     }
