@@ -28,7 +28,7 @@ std::string module_name(const std::string& path) {
     return escape_control(name);
 }
 
-ModuleSymbols::ModuleSymbols(std::optional<ElfImage> image, std::string path, std::string name, const DebugSearch& search)
+ModuleSymbols::ModuleSymbols(std::optional<ElfImage> image, const std::string& path, std::string name, const DebugSearch& search)
     : name_(std::move(name)) {
     if (!image) return;
     image_ = std::make_unique<ElfImage>(std::move(*image));

@@ -36,7 +36,7 @@ struct NativePlace {
 class ModuleSymbols {
 public:
     // `path` as the target sees it; `name` is what to call the module. Without an image nothing but offsets is known.
-    ModuleSymbols(std::optional<ElfImage> image, std::string path, std::string name, const DebugSearch& search);
+    ModuleSymbols(std::optional<ElfImage> image, const std::string& path, std::string name, const DebugSearch& search);
 
     // `address` of the instruction; of a caller, of the byte before the one it returns to.
     [[nodiscard]] NativePlace find(FileAddress address);

@@ -169,7 +169,7 @@ std::chrono::milliseconds Recorder::drain_pause() const {
     if (options_.sampler.rate_hz <= 0) return kFastDrainPause;
     if (options_.sampler.async.mode == AsyncMode::kAll) return kLeastDrainPause;
     const double records_per_second = options_.sampler.rate_hz * static_cast<double>(std::max<std::size_t>(1, profile_.threads().size()));
-    const double pause_ms = 1000.0 * (kRingRecords / 4) / records_per_second;
+    const double pause_ms = 1000.0 * (kRingRecords / 4.0) / records_per_second;
     return std::chrono::milliseconds(static_cast<std::int64_t>(
         std::clamp<double>(pause_ms, kLeastDrainPause.count(), kMostDrainPause.count())));
 }

@@ -50,6 +50,10 @@ struct SamplerOptions {
     // Up to 3.13: code objects that were read later than this after the frames that refer to them may not be theirs. As
     // much again for each ten that were read.
     std::chrono::nanoseconds name_within = std::chrono::microseconds(250);
+    // Copies of all chains of a thread of several interpreters, the outer ones before and after the inner ones, are of one
+    // moment when they took no longer than this: no thread leaves one interpreter's code, compiles and runs other code in
+    // it and comes back so soon.
+    std::chrono::nanoseconds one_moment = std::chrono::microseconds(20);
     NativeAddresses* natives = nullptr;  // with native frames, noted there; it must outlive the sampler
 };
 

@@ -17,10 +17,6 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Copies of all chains, the outer ones before and after the inner ones, are of one moment when they took no longer than
-// this: no thread leaves one interpreter's code, compiles and runs other code in it and comes back so soon.
-constexpr nanoseconds kOneMoment = std::chrono::microseconds(20);
-
 }  // namespace
 
 // Which part of memory is the stack of which thread. Both C libraries keep what pthread_self() points to at the top of
@@ -195,7 +191,7 @@ bool Sampler::prove_chains_by_copies() {
     }
     note_copy(Epoch::CopyFor::kProof);
     read_all(memory_, look_ranges_, look_filled_);
-    if (monotonic_now() - copied_at_ > kOneMoment) return false;
+    if (monotonic_now() - copied_at_ > options_.one_moment) return false;
 
     const std::vector<std::uint8_t> all = look_filled_;
     std::size_t front = 0;

@@ -85,7 +85,7 @@ struct Sampling {
         SamplerOptions options;
         options.which = which;
         options.rate_hz = rate_hz;
-        options.name_within = 1h;  // no claim here depends on how fast this machine is
+        options.name_within = options.one_moment = 1h;  // no claim here depends on how fast this machine is
         sampler = std::make_unique<Sampler>(python.target, *process, stacks, options, seen);
     }
     Sampler::Outcome tick() { return sampler->tick(now += 1ms, 1ms); }
