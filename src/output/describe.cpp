@@ -42,7 +42,7 @@ std::string joined(const std::vector<std::string>& parts, std::string_view betwe
 
 std::string rate_text(const ResolvedProfile& profile) {
     const double elapsed = seconds(profile.figures.elapsed);
-    const std::string asked =
+    std::string asked =
         profile.facts.rate_hz > 0 ? fmt::format("{:g} Hz asked", profile.facts.rate_hz) : "as fast as can be";
     if (elapsed <= 0 || profile.figures.busiest_thread_samples == 0) return asked;
     const double reached = static_cast<double>(profile.figures.busiest_thread_samples) / elapsed;
@@ -64,7 +64,7 @@ std::string command_text(const ProfileFacts& facts) {
 }
 
 std::string base_text(const ResolvedProfile& profile) {
-    const std::string samples = samples_text(profile.total_samples);
+    std::string samples = samples_text(profile.total_samples);
     const std::string& which = profile.facts.which_threads;
     if (which.empty()) return samples;
     if (which == "GIL-holding") return samples + " of the GIL's holder";

@@ -13,11 +13,7 @@
 
 namespace pyprof {
 
-namespace {
-
 using std::chrono::nanoseconds;
-
-}  // namespace
 
 // Which part of memory is the stack of which thread. Both C libraries keep what pthread_self() points to at the top of
 // the thread's stack; the main thread's has a name. Of several thread states that name a thread, that of the oldest

@@ -143,7 +143,7 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich, bool with
     planned_.clear();
     const auto add_region = [&](Planned::What what, std::size_t i, std::vector<std::byte>& arena) {
         const Region& region = regions_[i];
-        const bool is_ahead = what == Planned::What::kAhead;
+        const bool is_ahead = ahead != nullptr && what == Planned::What::kAhead;
         auto& to = is_ahead ? ahead->ranges : ranges;
         to.push_back({region.begin, std::span(arena).subspan(region.offset, distance(region.begin, region.end))});
         planned_.push_back({what, i});
