@@ -8,10 +8,19 @@
 
 namespace pyprof {
 
+namespace {
+
+sigset_t set_of(std::initializer_list<int> signals) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : signals) sigaddset(&set, signal);
+    return set;
+}
+
+}  // namespace
+
 Signals::Signals(std::initializer_list<int> more) {
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&wanted, signal);
+    sigset_t wanted = set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
     for (const int signal : more) sigaddset(&wanted, signal);
     sigset_t blocked = wanted;
     // It tells the sampler's thread of stops, which takes it there and would sleep on if another thread did.
@@ -24,17 +33,13 @@ Signals::Signals(std::initializer_list<int> more) {
 Signals::~Signals() { ::pthread_sigmask(SIG_SETMASK, &original_, nullptr); }
 
 void Signals::stop_process() {
-    sigset_t stop;
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGTSTP);
+    const sigset_t stop = set_of({SIGTSTP});
     ::raise(SIGTSTP);
     ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // here
     ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
 }
 
-DeadlySignals::DeadlySignals() {
-    sigemptyset(&signals_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
+DeadlySignals::DeadlySignals() : signals_(set_of({SIGINT, SIGTERM, SIGHUP})) {
     ::pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
 }
 

@@ -16,7 +16,6 @@ constexpr std::size_t kMaxLineTableBytes = 1 << 20;
 constexpr std::uint32_t kMaxCodeUnits = 1 << 24;
 constexpr std::int32_t kMaxFrameWords = 1 << 20;
 constexpr std::size_t kMaxThreadLocalCopies = 4'096;
-constexpr std::uint32_t kHeaderBytes = 16;  // of an object: what is_live looks at
 constexpr std::size_t kMostOfBatch = 64;  // objects, each with up to four pages
 // Include/cpython/code.h: CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
 constexpr std::uint32_t kGeneratorFlags = 0x20 | 0x80 | 0x200;
@@ -342,7 +341,7 @@ void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vect
             ranges.push_back({from, std::span(stamp_bytes_now_).subspan(ranges.size() * Entry::Piece::kMaxBytes, size)});
             owner.push_back(i);
         };
-        if (must_live) add(entry.address, kHeaderBytes);
+        if (must_live) add(entry.address, layout_.object.header_size);
         for (std::uint32_t p = 0; p < entry.stamp_pieces; ++p) add(entry.stamp[p].from, entry.stamp[p].size);
     }
     compare_batch();

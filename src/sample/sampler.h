@@ -187,6 +187,7 @@ private:
     bool hold(Address thread, const std::function<void()>& copy);
     void read_ranges() { read_all(memory_, ranges_, filled_); }
     static void append_ahead(std::vector<ReadRange>& ranges, ThreadReader::Ahead& ahead);
+    void plan_look(Thread& thread, bool sandwich);
     std::span<const std::uint8_t> filled_of(const Thread& thread);
     void plan_version(Thread& thread);
     void bring_plan_up_to_date(Thread& thread);

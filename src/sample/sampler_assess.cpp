@@ -223,10 +223,7 @@ bool Sampler::prove_by_looks(Thread& thread) {
     const int most = thread.wanted == kRootPath ? 1 : kMostLooks;
     for (int look = 0; look < most && looks_.allows(); ++look) {
         looks_.spend();
-        look_ranges_.clear();
-        look_ahead_.clear();
-        thread.reader.plan(look_ranges_, true, false, &look_ahead_);
-        append_ahead(look_ranges_, look_ahead_);
+        plan_look(thread, true);
         note_copy(Epoch::CopyFor::kProof);
         read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
         if (thread.reader.take(memory_, look_filled_) != ThreadReader::Status::kOk) return false;

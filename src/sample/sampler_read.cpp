@@ -100,6 +100,14 @@ void Sampler::append_ahead(std::vector<ReadRange>& ranges, ThreadReader::Ahead& 
     ahead.planned_levels.insert(ahead.planned_levels.end(), ahead.levels.begin(), ahead.levels.end());
 }
 
+// The ranges of one thread alone.
+void Sampler::plan_look(Thread& thread, bool sandwich) {
+    look_ranges_.clear();
+    look_ahead_.clear();
+    thread.reader.plan(look_ranges_, sandwich, false, &look_ahead_);
+    append_ahead(look_ranges_, look_ahead_);
+}
+
 std::span<const std::uint8_t> Sampler::filled_of(const Thread& thread) {
     const auto filled = std::span<const std::uint8_t>(filled_);
     const auto own = filled.subspan(thread.first_range, thread.range_count);
@@ -121,10 +129,7 @@ void Sampler::plan_version(Thread& thread) {
 // A sample proves its own path only if its plan held all of its frames. While paths are new, the plan of the last
 // sample is too old for that: then the thread is copied once just before the sample, for the plan alone.
 void Sampler::bring_plan_up_to_date(Thread& thread) {
-    look_ranges_.clear();
-    look_ahead_.clear();
-    thread.reader.plan(look_ranges_, false, false, &look_ahead_);
-    append_ahead(look_ranges_, look_ahead_);
+    plan_look(thread, false);
     read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
     (void)thread.reader.take(memory_, look_filled_);
 }

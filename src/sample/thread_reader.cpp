@@ -288,14 +288,7 @@ void ThreadReader::read_untried_chunks(Memory& memory, std::size_t first) {
     has_read_untried_ = true;
     const std::size_t begin = extra_regions_.size();
     const auto add = [&](const Region& planned) {
-        if (extra_.size() > kMaxCopyBytes) return;
-        Region region;
-        region.begin = planned.begin;
-        region.end = planned.end;
-        region.offset = extra_.size();
-        extra_.resize(extra_.size() + distance(region.begin, region.end));
-        extra_chunks_.push_back(extra_regions_.size());
-        extra_regions_.push_back(region);
+        if (extra_.size() <= kMaxCopyBytes) add_extra_chunk(planned.begin, planned.end);
     };
     const std::size_t wanted = region_of(first);
     if (wanted < first_single_ && !regions_[wanted].in_after) add(regions_[wanted]);
@@ -303,6 +296,17 @@ void ThreadReader::read_untried_chunks(Memory& memory, std::size_t first) {
         if (i != wanted && !regions_[i].in_after) add(regions_[i]);
     }
     read_extra(memory, begin);
+}
+
+// Room for more of a chunk; it is not read yet.
+void ThreadReader::add_extra_chunk(Address begin, Address end) {
+    Region region;
+    region.begin = begin;
+    region.end = end;
+    region.offset = extra_.size();
+    extra_.resize(region.offset + distance(begin, end));
+    extra_chunks_.push_back(extra_regions_.size());
+    extra_regions_.push_back(region);
 }
 
 // One call for the extra regions from this one on.
@@ -351,16 +355,19 @@ void ThreadReader::follow_chunks(Memory& memory) {
         const auto known = data_stack_.find(address);
         const std::byte* header = nullptr;
         if (known) {
-            if (!first_broken_link(*known)) read_untried_chunks(memory, *known);
-            const std::size_t broken = *first_broken_link(*known);
-            if (broken == kUnbroken) {
+            auto broken = first_broken_link(*known);
+            if (!broken) {
+                read_untried_chunks(memory, *known);
+                broken = first_broken_link(*known);
+            }
+            if (*broken == kUnbroken) {
                 kept = *known + 1;
                 break;
             }
-            for (std::size_t i = *known + 1; i-- > broken;) fresh_chunks_.push_back(data_stack_[i]);
-            known_links += *known - broken + 1;
+            for (std::size_t i = *known + 1; i-- > *broken;) fresh_chunks_.push_back(data_stack_[i]);
+            known_links += *known - *broken + 1;
             if (known_links > data_stack_.size()) break;  // links of two moments
-            header = copied_header(broken);
+            header = copied_header(*broken);
         } else {
             header = read_chunk(memory, address);
             if (header == nullptr) break;
@@ -381,9 +388,11 @@ void ThreadReader::follow_chunks(Memory& memory) {
     }
     for (std::size_t i = 0; i < data_stack_.in_use(); ++i) {
         const std::byte* header = copied_header(i);
-        if (header != nullptr) data_stack_.update(i, data_stack_.parse(header));
-        // The stack has moved on meanwhile. What stands there now is not worth a read for each frame.
-        if (header == nullptr) single_misses_ = kMaxSingleMisses;
+        if (header != nullptr) {
+            data_stack_.update(i, data_stack_.parse(header));
+        } else {
+            single_misses_ = kMaxSingleMisses;  // the stack has moved on: what stands there now is not worth a read for each frame
+        }
     }
 }
 
@@ -408,14 +417,10 @@ void ThreadReader::read_missing_chunks(Memory& memory, std::size_t chunk, Addres
     }
     const std::size_t first = extra_regions_.size();
     for (std::size_t i = chunk + 1; i-- > lowest;) {
-        Region region;
-        region.begin = data_stack_[i].address;
-        region.end = i == chunk ? address + shape_.begin() + shape_.bytes() : data_stack_[i].begin + data_stack_[i].used;
-        region.offset = extra_.size();
-        if (extra_.size() + distance(region.begin, region.end) > 2 * kMaxCopyBytes) break;
-        extra_.resize(extra_.size() + distance(region.begin, region.end));
-        extra_chunks_.push_back(extra_regions_.size());
-        extra_regions_.push_back(region);
+        const Address begin = data_stack_[i].address;
+        const Address end = i == chunk ? address + shape_.begin() + shape_.bytes() : data_stack_[i].begin + data_stack_[i].used;
+        if (extra_.size() + distance(begin, end) > 2 * kMaxCopyBytes) break;
+        add_extra_chunk(begin, end);
     }
     read_extra(memory, first);
 }

@@ -132,6 +132,7 @@ private:
     [[nodiscard]] const std::byte* copied_header(std::size_t chunk) const;
     [[nodiscard]] std::optional<std::size_t> first_broken_link(std::size_t chunk) const;
     void read_extra(Memory& memory, std::size_t first);
+    void add_extra_chunk(Address begin, Address end);
     const std::byte* read_chunk(Memory& memory, Address address);
     void read_untried_chunks(Memory& memory, std::size_t first);
     void notice_newer_chunk(Address leaf);
