@@ -184,7 +184,9 @@ def test_native_generators(native_python, tmp_path):
     chain = ["kept", "doubled", "numbers", "spin"]
     for names, _ in scene.proved():
         found = [name for name in names if name in chain]
-        assert found == chain[:len(found)] or (len(found) == 1 and "spin" not in found), names
+        if found in (["kept"], ["numbers"]) and names[names.index(found[0]) - 1] == "<lambda>":
+            continue  # kept may run, too
+        assert found == chain[:len(found)], names
         if "numbers" in names:
             first = names.index("kept")
             assert names[first:first + 3] == chain[:3], names
