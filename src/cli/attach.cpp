@@ -5,6 +5,9 @@
 #include "python/layouts.h"
 #include "target/invoking_user.h"
 #include "target/live_target.h"
+#include "target/stopped.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <thread>
@@ -105,6 +108,15 @@ Result<std::optional<Attached>> Subject::look_for_another(const Waiting& waiting
         if (is_last || !may_pass(attached.error())) return tl::unexpected(attached.error());
         std::this_thread::sleep_for(kLookAgain);
     }
+}
+
+Error no_samples(Target& target, WhichThreads which, std::string_view consequence) {
+    if (const StoppedBy by = stopped_by(target); by != StoppedBy::kNobody) {
+        return {ExitCode::kNoSamples, fmt::format("no thread was sampled: process {} is {}{}", target.pid(), what_of(by), consequence),
+                remedy_of(by, target.pid()) + (which == WhichThreads::kAll ? "" : "; --idle shows where its threads stand")};
+    }
+    return {ExitCode::kNoSamples, fmt::format("no thread was sampled{}", consequence),
+            which == WhichThreads::kRunning ? "threads that sleep or wait are left out: see --idle" : ""};
 }
 
 void ChildCounter::look(pid_t parent, nanoseconds now) {

@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace pyprof {
 
@@ -60,6 +61,9 @@ private:
     std::chrono::nanoseconds started_{0};
     std::optional<Launch> launch_;
 };
+
+// Why a recording that has ended holds nothing. `consequence` stands behind it.
+Error no_samples(Target& target, WhichThreads which, std::string_view consequence);
 
 // How many processes below a process are Python and not profiled. Looks at most once a second, and less often
 // where a look takes long.

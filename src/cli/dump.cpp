@@ -29,6 +29,9 @@ std::string text_of(const Dump& dump, const DumpSettings& settings) {
     std::string out;
     const auto to = std::back_inserter(out);
     fmt::format_to(to, "Process {}: {}\nPython {}\n", dump.process.pid, escape_control(joined(dump.process.command)), dump.python);
+    if (dump.stopped_by != StoppedBy::kNobody) {
+        fmt::format_to(to, "It is {}: {}\n", what_of(dump.stopped_by), remedy_of(dump.stopped_by, dump.process.pid));
+    }
     if (dump.broken_lists > 0) fmt::format_to(to, "{} lists of threads or tasks could not be read to their end\n", dump.broken_lists);
     if (dump.unreadable_threads > 0) fmt::format_to(to, "{} threads have ended meanwhile or could not be read\n", dump.unreadable_threads);
     for (const DumpThread& thread : dump.threads) {
@@ -68,6 +71,12 @@ std::string json_of(const Dump& dump) {
     for (const std::string& word : dump.process.command) value_text(escape_control(word));
     writer.EndArray();
     text("python", dump.python);
+    writer.Key("stopped_by");
+    if (dump.stopped_by == StoppedBy::kNobody) {
+        writer.Null();
+    } else {
+        writer.String(dump.stopped_by == StoppedBy::kSignal ? "signal" : "tracer");
+    }
     writer.Key("broken_lists");
     writer.Uint(dump.broken_lists);
     writer.Key("unreadable_threads");

@@ -385,8 +385,7 @@ Result<int> RecordCommand::run() {
     if (!written) print_error(written.error());
     if (subject_->launched()) return finish_launched(true);
     if (samples_written_ > 0) return 0;
-    return fail(ExitCode::kNoSamples, "no thread was sampled; the file is valid and empty",
-                settings_.which == WhichThreads::kRunning ? "threads that sleep or wait are left out: see --idle" : "");
+    return tl::unexpected(no_samples(*attached_->target, settings_.which, "; the file is valid and empty"));
 }
 
 }  // namespace

@@ -275,7 +275,7 @@ Result<int> TopCommand::finish() {
         }
     }
     if (recording_ && recording_->total_samples(view_) > 0) return 0;
-    return fail(ExitCode::kNoSamples, "no thread was sampled", view_.which == WhichThreads::kRunning ? "threads that sleep or wait are left out: see --idle" : "");
+    return tl::unexpected(no_samples(*attached_->target, view_.which, ""));
 }
 
 Result<int> TopCommand::run() {

@@ -133,6 +133,7 @@ void TopRecording::measure_usage() {
         remember(facts.cpu_history, *facts.processors_used / facts.processors);
     }
     if (usage) facts.resident_bytes = usage->resident_bytes;
+    facts.is_stopped = usage && usage->is_stopped;
     usage_ = usage;
     usage_read_ = now;
 }

@@ -15,6 +15,7 @@ namespace pyprof {
 struct ProcessUsage {
     std::chrono::nanoseconds cpu{0};
     std::uint64_t resident_bytes = 0;
+    bool is_stopped = false;  // by a signal, as its main thread shows it
 };
 
 // Pure; foreign text that may be cut anywhere.

@@ -52,6 +52,7 @@ std::vector<Item> head_items(const TopData& data, const TopView& view) {
     const TopFacts& f = data.facts;
     std::vector<Item> items;
     items.push_back({fmt::format("pyprof top {}", f.pid), kBold});
+    if (f.is_stopped && !f.has_ended) items.push_back({"[stopped]", {Colour::kRed, true, false, false}});
     if (f.has_ended) items.push_back({"[ended]", {Colour::kRed, true, false, false}});
     if (view.is_paused) items.push_back({"[paused]", {Colour::kYellow, true, false, false}});
     if (view.with_native) items.push_back({"[native]", {Colour::kCyan, true, false, false}});

@@ -40,6 +40,7 @@ struct TopFacts {
     std::vector<double> gil_history;
     bool has_waiting_tasks = false;  // among the samples of all threads
     bool has_ended = false;
+    bool is_stopped = false;  // by a signal
 };
 
 // One function as its source shows it.

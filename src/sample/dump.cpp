@@ -70,6 +70,7 @@ private:
         DumpThread thread;
         std::optional<StackId> native;
     };
+    StoppedBy who_stopped();
     std::vector<Seen> look_at_threads(Dump& dump);
     std::optional<Read> read_thread(const Seen& seen);  // nothing: it has ended
     Activity activity_of(pid_t tid) { return name_restarted(memory_, target_.read_activity(tid)); }
@@ -93,6 +94,7 @@ private:
     StackTable stacks_;
     CodeCache codes_;
     StackBuilder builder_;
+    ThreadCondition at_work_ = ThreadCondition::kRunning;  // of a thread that does not wait; idle where the process is stopped
     std::vector<std::pair<Address, GilFacts>> gils_;
     std::vector<Mapping> mappings_;  // where there are several interpreters
     ThreadList list_;
@@ -142,7 +144,7 @@ const GilFacts& Dumper::gil_of(Address interpreter) {
     return gils_.back().second;
 }
 
-// `before` was seen while all ran. `now` may be of a stopped thread: then it names the system call in
+// `before` was seen before our stop. `now` may be of a stopped thread: then it names the system call in
 // which it was stopped, and none means that it was stopped in code of its own.
 ThreadCondition Dumper::condition_of(const Activity& before, const Activity& now, const GilFacts& gil,
                                      bool holds) const {
@@ -150,11 +152,11 @@ ThreadCondition Dumper::condition_of(const Activity& before, const Activity& now
     if (now.kind == Kind::kUnknown || now.kind == Kind::kGone) return ThreadCondition::kUnknown;
     const bool in_call = now.kind == Kind::kBlocked && now.syscall >= 0;
     const bool slept = before.kind == Kind::kBlocked && (before.syscall == now.syscall || before.syscall < 0);
-    const bool running = holds || !in_call;
-    if (gil.is_collecting && (holds || (!gil.has_gil && running))) return ThreadCondition::kGc;
-    if (running) return ThreadCondition::kRunning;
+    const bool at_work = holds || !in_call;
+    if (gil.is_collecting && (holds || (!gil.has_gil && at_work))) return ThreadCondition::kGc;
+    if (at_work) return at_work_;
     if (waits_for_gil(now, gil.gil_begin, gil.gil_end)) return ThreadCondition::kGilWait;
-    return slept ? ThreadCondition::kIdle : ThreadCondition::kRunning;
+    return slept ? ThreadCondition::kIdle : at_work_;
 }
 
 // One read and walk; with a sandwich true only when both copies agree in everything.
@@ -258,7 +260,7 @@ void Dumper::add_bare_threads(std::vector<Joined>& threads) {
         thread.native_id = static_cast<std::uint64_t>(tid);
         thread.name = target_.read_thread_name(tid);
         const bool sleeps = activity.kind == Activity::Kind::kBlocked && activity.syscall >= 0;
-        thread.condition = sleeps ? ThreadCondition::kIdle : ThreadCondition::kRunning;
+        thread.condition = sleeps ? ThreadCondition::kIdle : at_work_;
         if (sleeps) thread.syscall = syscall_name(activity.syscall);
         if (activity.kind == Activity::Kind::kGone) continue;
         const std::string wait = sleeps ? wait_marker(activity, kNullAddress, kNullAddress) : "";
@@ -322,12 +324,22 @@ void Dumper::append_frames(StackId stack, std::vector<DumpFrame>& frames) const 
     }
 }
 
+// A recording of ours holds a thread for some microseconds at a time: that is no tracer who keeps the process.
+StoppedBy Dumper::who_stopped() {
+    const StoppedBy by = stopped_by(target_);
+    if (by != StoppedBy::kTracer) return by;
+    std::this_thread::sleep_for(kStopAgain);
+    return stopped_by(target_);
+}
+
 Result<Dump> Dumper::run() {
     Dump dump;
     auto facts = target_.read_facts();
     if (!facts) return tl::unexpected(facts.error());
     dump.process = std::move(*facts);
     dump.python = process_.version_text();
+    dump.stopped_by = who_stopped();
+    if (dump.stopped_by != StoppedBy::kNobody) at_work_ = ThreadCondition::kIdle;
     const std::vector<Seen> threads = look_at_threads(dump);
     dump.has_asyncio = options_.with_tasks && asyncio_.find(list_.interpreters);
     if (options_.with_tasks) dump.asyncio_problem = asyncio_.problem();
@@ -337,7 +349,6 @@ Result<Dump> Dumper::run() {
         tasks_.look(list_, false, {}, rehearsal);
     }
     if (native_ != nullptr) {
-        all_threads_ = target_.read_threads().value_or(std::vector<ThreadId>());
         for (const ThreadId& thread : all_threads_) {
             const bool is_python = std::any_of(threads.begin(), threads.end(), [&](const Seen& seen) { return seen.tid == thread.tid; });
             if (!is_python) bare_activities_.emplace_back(thread.tid, activity_of(thread.tid));

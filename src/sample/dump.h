@@ -9,6 +9,7 @@
 
 #include "python/python_process.h"
 #include "python/task_graph.h"
+#include "target/stopped.h"
 
 #include <cstdint>
 #include <optional>
@@ -63,6 +64,7 @@ struct DumpTask {
 struct Dump {
     ProcessFacts process;
     std::string python;
+    StoppedBy stopped_by = StoppedBy::kNobody;  // before our own stop
     std::vector<DumpThread> threads;  // main first, then as they were made
     std::uint32_t broken_lists = 0;   // lists of threads or tasks that could not be read to their end
     bool has_asyncio = false;         // asyncio is loaded and was looked at

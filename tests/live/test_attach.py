@@ -316,6 +316,32 @@ def test_executable_gone_in_another_mount_namespace(any_python, tmp_path):
         process.communicate(b"\n", timeout=harness.PATIENCE)
 
 
+# --- stopped --------------------------------------------------------------------------------------
+
+
+def test_a_stopped_process(python, tmp_path):
+    """dump, record and top say that a signal has stopped it and what wakes it; nothing runs in it, and it stays stopped."""
+    with Program(python, "split.py", 60) as program:
+        os.kill(program.ready().pid, signal.SIGSTOP)
+        harness.wait_until(lambda: set(program.thread_states().values()) == {"T"})
+        remedy = "kill -CONT %d" % program.pid
+        for options in ([], ["--nonblocking"]):
+            document = harness.dump(program.pid, *options)
+            (thread,) = document["threads"]
+            assert document["stopped_by"] == "signal"
+            assert thread["state"] == "idle" and thread["frames"]
+            text = pyprof("dump", "--pid", program.pid, *options).out.decode()
+            assert "stopped by a signal" in text and remedy in text
+        for command in (["record", "-d", "0.2", "-o", tmp_path / "out.svg"], ["top", "--batch", "-n", "1"]):
+            result = pyprof(*command, "--pid", program.pid)
+            assert result.code == harness.EXIT_NO_SAMPLES
+            assert "process %d is stopped by a signal" % program.pid in result.err and remedy in result.err
+        harness.wait_until(lambda: set(program.thread_states().values()) == {"T"})
+        os.kill(program.pid, signal.SIGCONT)
+        harness.wait_until(lambda: harness.dump(program.pid)["threads"][0]["state"] == "running")
+        assert harness.dump(program.pid)["stopped_by"] is None
+
+
 # --- rights -------------------------------------------------------------------------------------
 
 

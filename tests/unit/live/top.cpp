@@ -611,6 +611,10 @@ TEST_CASE("process usage: the fields of stat, whatever the name holds") {
     REQUIRE(usage);
     CHECK(usage->cpu == 2s);
     CHECK(usage->resident_bytes == 250 * 4096);
+    CHECK_FALSE(usage->is_stopped);
+    std::string stopped = stat;
+    stopped[stopped.find(" R ") + 1] = 'T';
+    CHECK(parse_usage(stopped, 100, 4096)->is_stopped);
     for (std::size_t length = 0; length < stat.find(" 250 ") + 4; ++length) CHECK_FALSE(parse_usage(stat.substr(0, length), 100, 4096));
     CHECK_FALSE(parse_usage("7 (x) R -1 x", 100, 4096));
 }
