@@ -143,8 +143,7 @@ std::size_t PathProver::find_in_both(ThreadReader& reader, const Walk& walk, std
 
 bool PathProver::prove(ThreadReader& reader, const Walk& walk, const StackBuilder::Chain& chain) {
     const std::size_t count = std::min(walk.frames.size(), chain.steps.size());
-    earlier_callee_ = kNoCode;
-    standing_ = {};
+    forget_last();
     if (walk.end != WalkEnd::kRoot || walk.frames.size() > kMaxFrames) return false;
     const std::size_t equal = find_in_both(reader, walk, count);
     if (equal == 0) return false;

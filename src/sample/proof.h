@@ -33,6 +33,11 @@ public:
 
     // `chain` was built from `walk`, one of the reader's two. Proves what can be proved of it; true when its whole path is.
     bool prove(ThreadReader& reader, const Walk& walk, const StackBuilder::Chain& chain);
+    // As if the last call had found nothing.
+    void forget_last() {
+        standing_ = {};
+        earlier_callee_ = kNoCode;
+    }
     // What the last call found of the sample itself: so many frames, from the root, stood there when the pointer to the
     // leaf was read. The last of them may have moved between the copies: then its line is not known.
     struct Standing {

@@ -110,7 +110,7 @@ bool Sampler::has_stack_to_show(Thread& thread, ThreadReader::Status status) {
 }
 
 void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) {
-    if (!has_stack_to_show(thread, thread.reader.take(memory_, filled_of(thread)))) return;
+    if (!has_stack_to_show(thread, take_copies(thread, filled_of(thread)))) return;
     if (thread.sandwich_samples > 0) --thread.sandwich_samples;
     Sampled sampled = assess(thread);
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
@@ -244,6 +244,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     plan_read(when);
     note_copy(Epoch::CopyFor::kSamples);
     read_all(memory_, ranges_, filled_, ahead_.planned_levels);
+    if (has_sandwich_) note_copied(ranges_);
     parse_interpreters();
     in_doubt_.clear();
     is_gil_held_ = false;

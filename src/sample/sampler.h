@@ -20,6 +20,7 @@
 #include "sample/mend.h"
 #include "sample/native_stacks.h"
 #include "sample/proof.h"
+#include "sample/read_pace.h"
 #include "sample/stop_budget.h"
 #include "sample/thread_reader.h"
 #include "sample/triage.h"
@@ -50,9 +51,9 @@ struct SamplerOptions {
     // Up to 3.13: code objects that were read later than this after the frames that refer to them may not be theirs. As
     // much again for each ten that were read.
     std::chrono::nanoseconds name_within = std::chrono::microseconds(250);
-    // Copies of all chains of a thread of several interpreters, the outer ones before and after the inner ones, are of one
-    // moment when they took no longer than this: no thread leaves one interpreter's code, compiles and runs other code in
-    // it and comes back so soon.
+    // Copies that took no longer than this, or no longer than is usual, are of one moment: between the first and the last
+    // of them nothing happened twice that would look as if nothing had. Those of all chains of a thread of several
+    // interpreters are so only within this.
     std::chrono::nanoseconds one_moment = std::chrono::microseconds(20);
     NativeAddresses* natives = nullptr;  // with native frames, noted there; it must outlive the sampler
 };
@@ -221,6 +222,8 @@ private:
     // src/sample/sampler_names.cpp
     enum class Held : bool { kNo, kStopped };  // whether the thread was stopped all the while
     void note_copy(Epoch::CopyFor what);
+    void note_copied(std::span<const ReadRange> ranges);
+    ThreadReader::Status take_copies(Thread& thread, std::span<const std::uint8_t> filled);
     std::optional<StackBuilder::Built> build_named(const Thread& thread, const Walk& walk, StackBuilder::Chain& chain, Held held);
     // kReplaced: something else stands at one of its addresses by now, so that the chain must be built again. kUnknown: the
     // chain ends where a name can't be told.
@@ -267,6 +270,10 @@ private:
     LookBudget looks_;
     StackBuilder::Chain other_chain_;  // of a stop or a second look
     std::chrono::nanoseconds copied_at_{0};  // the frames that are looked at now
+    std::chrono::nanoseconds copied_by_{0};
+    ReadPace pace_;
+    bool is_read_at_once_ = false;  // the last copy that may prove something
+    bool is_one_moment_ = false;    // ... with what it missed: the frames that are looked at now
     std::uint64_t asking_ = 0;            // number of the question
     std::vector<CodeIndex> asked_codes_;  // whose names are checked now
     std::vector<std::size_t> asked_depths_;
@@ -311,6 +318,7 @@ private:
     std::chrono::nanoseconds start_{0};
     std::chrono::nanoseconds now_{0};  // of the tick
     bool has_start_ = false;
+    bool has_sandwich_ = false;  // this tick's read may prove something
     ThreadIndex next_index_ = 0;
     RunFigures figures_;
 };

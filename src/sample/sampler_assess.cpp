@@ -194,6 +194,10 @@ void Sampler::infer_leaves() { builder_.infer_leaves(kInferSightings); }
 
 // Whatever is proved holds as long as the names do that it went through.
 bool Sampler::prove_by_copies(Thread& thread, const Walk& walk, StackBuilder::Chain& chain) {
+    if (!is_one_moment_) {
+        prover_.forget_last();
+        return false;
+    }
     const bool is_proved = prover_.prove(thread.reader, walk, chain);
     const CodeIndex beyond = prover_.earlier_callee();
     epoch_.mark_used(chain);
@@ -226,7 +230,8 @@ bool Sampler::prove_by_looks(Thread& thread) {
         plan_look(thread, true);
         note_copy(Epoch::CopyFor::kProof);
         read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
-        if (thread.reader.take(memory_, look_filled_) != ThreadReader::Status::kOk) return false;
+        note_copied(look_ranges_);
+        if (take_copies(thread, look_filled_) != ThreadReader::Status::kOk) return false;
         if (!build_whole(thread, thread.reader.walk(), other_chain_)) continue;
         const bool is_new = !stacks_.is_proved(builder_.path_of(other_chain_));
         if (is_new && prove_by_copies(thread, thread.reader.walk(), other_chain_)) looks_.note_proof();

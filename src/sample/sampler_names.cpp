@@ -19,6 +19,24 @@ void Sampler::note_copy(Epoch::CopyFor what) {
     copied_at_ = monotonic_now();
 }
 
+// They have been copied by now.
+void Sampler::note_copied(std::span<const ReadRange> ranges) {
+    copied_by_ = monotonic_now();
+    std::size_t bytes = 0;
+    for (const ReadRange& range : ranges) bytes += range.to.size();
+    const std::chrono::nanoseconds took = copied_by_ - copied_at_;
+    is_read_at_once_ = pace_.note(ranges.size(), bytes, took) || took <= options_.one_moment;
+}
+
+// Walks the copies. What the plan missed is read only now, and may be too late to prove anything.
+ThreadReader::Status Sampler::take_copies(Thread& thread, std::span<const std::uint8_t> filled) {
+    const std::uint64_t misses = thread.reader.misses();
+    const ThreadReader::Status status = thread.reader.take(memory_, filled);
+    is_one_moment_ = is_read_at_once_;
+    if (thread.reader.misses() != misses) is_one_moment_ = is_one_moment_ && monotonic_now() - copied_by_ <= options_.one_moment;
+    return status;
+}
+
 // Brings `chain` to the state of `walk`, as far as its names can be told: the rest is left out, and the chain counts as
 // torn. Nothing, and a forgotten chain, where none can.
 std::optional<StackBuilder::Built> Sampler::build_named(const Thread& thread, const Walk& walk, StackBuilder::Chain& chain, Held held) {

@@ -54,6 +54,7 @@ void Sampler::plan_read(nanoseconds when) {
     planned_.clear();
     native_planned_.clear();
     interpreter_ranges_ = 0;
+    has_sandwich_ = false;
     ahead_.clear();
     const bool fast = is_fast(options_);
     if (!fast || when - last_slices_ >= kFastSlices) {
@@ -80,6 +81,7 @@ void Sampler::plan_read(nanoseconds when) {
             looks_.spend();
             bring_plan_up_to_date(*thread);
         }
+        has_sandwich_ |= sandwich && thread->may_prove;
         thread->first_range = ranges_.size();
         thread->first_ahead = ahead_.ranges.size();
         thread->reader.plan(ranges_, sandwich, false, &ahead_);

@@ -4,6 +4,7 @@
 // random programs, random moments, fixed seeds. Whatever it calls proved must have been a real stack.
 // PYPROF_MODEL_PROGRAMS sets the number of programs for each layout and pace (more for a long run),
 // PYPROF_MODEL_ONLY ("3.12", "3.12/quick", "3.12/quick/7") picks some, PYPROF_MODEL_REPORT tells the shares.
+#include "base/clock.h"
 #include "sample/sampler.h"
 
 #include "target_model.h"
@@ -26,6 +27,7 @@ struct Pace {
     std::uint64_t within_ranges;   // at most so many between two pieces, and mostly none
     double preempted;              // chance that it gets far ahead between two ranges
     bool is_possible = true;
+    double put_off = 0;  // chance that pyprof loses its processor between two ranges: the clock tells that
 };
 // A range costs 0.3 us, a cache line 10 to 30 ns, a call 30 ns and more. "wild" is not of this world: forty calls
 // from one range to the next can look as if nothing had happened, twice in one read. It shows that the rule
@@ -36,6 +38,7 @@ constexpr Pace kPaces[] = {
     {"torn", 8, 64, 1, 0.01},
     {"torn badly", 20, 64, 6, 0.01},
     {"wild", 400, 0, 0, 0, false},
+    {"put off", 2, 0, 0, 0, true, 0.1},
 };
 
 struct Found final : Sampler::Sink {
@@ -95,6 +98,7 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
     SamplerOptions sampling;
     sampling.rate_hz = 4'000;
     sampling.name_within = std::chrono::hours(1);
+    if (pace.put_off == 0) sampling.one_moment = std::chrono::hours(1);  // nothing here depends on how fast the model is
     Sampler sampler(python.target, *process, stacks, sampling, found);
 
     FakeMemory& memory = python.target.fake();
@@ -105,6 +109,11 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
     memory.before_range = [&](FakeMemory&, const ReadRange& range) {
         const bool preempted = std::uniform_real_distribution<>()(random) < pace.preempted;
         if (preempted) model.run(random() % 2'000);
+        if (pace.put_off > 0 && std::uniform_real_distribution<>()(random) < pace.put_off) {
+            model.run(random() % 2'000);
+            const auto until = monotonic_now() + 50us;
+            while (monotonic_now() < until) {}
+        }
         model.run(random() % (pace.between_ranges + 1));
         if (is_within(range.from, python.interpreter, python.interpreter + 0x40000)) is_sample = true;
         if (is_sample && range.from == model.thread()) {

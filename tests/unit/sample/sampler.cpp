@@ -2,9 +2,12 @@
 //
 // The sampler over a made-up process: which threads it takes, what it reuses, what it counts, and that what
 // happens to one thread costs no other its sample.
+#include "base/clock.h"
 #include "sample/sampler.h"
 
 #include "sampling.h"
+
+#include <set>
 
 using namespace pyprof;
 using namespace pyprof::test;
@@ -311,6 +314,46 @@ TEST_CASE("sampler: what is torn is kept by its leaf and counted as truncated") 
         }
         CHECK(open == 4);
         CHECK(s.sampler->figures().samples == 4);
+    });
+}
+
+// Two callers that use one frame object in turn, each with a leaf of its own: a read that is interrupted twice sees the
+// one's frame, the other's leaf, and the one's frame again.
+TEST_CASE("sampler: a read that was interrupted proves nothing, though its copies agree") {
+    const bool knows_time = GENERATE(true, false);
+    for_each_layout([&](const KnownLayout& known) {
+        if (known.layout.frame_root != FrameRoot::kThreadFrame) return;
+        Sampling s(known);
+        const Sampling::Frames made = s.frames("leaf", 16'384);
+        (void)s.python.add_thread({100, made.leaf, made.stack});
+        const Address codes[2][2] = {{s.code("main"), s.code("leaf")}, {s.code("other_main"), s.code("other_leaf")}};
+        const auto turn_to = [&](int turn) {
+            s.builder().put_field(made.root, known.layout.frame.code, raw(codes[turn][0]));
+            s.builder().put_field(made.leaf, known.layout.frame.code, raw(codes[turn][1]));
+        };
+        s.start(WhichThreads::kRunning, 1'000, knows_time ? 20us : 1h);
+        bool interrupts = false;
+        int turn = 0;
+        s.python.target.fake().before_range = [&](FakeMemory&, const ReadRange& range) {
+            const int wanted = is_within(made.root, range.from, range.from + range.to.size()) ? 0 : 1;
+            if (!interrupts || wanted == turn) return;
+            turn_to(turn = wanted);
+            const auto until = monotonic_now() + 1ms;
+            while (monotonic_now() < until) {}
+        };
+        for (int i = 0; i < 64; ++i) {
+            interrupts = i % 8 == 7;
+            turn_to(turn = i % 2);
+            s.ticks(1);
+        }
+        s.sampler->finish(s.now);
+        std::set<std::string> proved;
+        for (const SampleRecord& record : s.seen.records) {
+            if (s.stacks.is_proved(s.stacks.node(record.stack).path)) proved.insert(s.text(record.stack));
+        }
+        std::set<std::string> expected = {"main;leaf", "other_main;other_leaf"};
+        if (!knows_time) expected.insert("main;other_leaf");
+        CHECK(proved == expected);
     });
 }
 

@@ -46,13 +46,13 @@ struct Sampling {
         }
         return known = builder().code(spec);
     }
-    // main -> NAME, the leaf executing; on a stack of its own.
+    // main -> NAME, the leaf executing; on a stack of its own, or so many bytes apart where frames stand alone.
     struct Frames {
         ProcessBuilder::DataStack stack;
         Address root{};
         Address leaf{};
     };
-    Frames frames(const std::string& leaf_name) {
+    Frames frames(const std::string& leaf_name, std::size_t apart = 0) {
         Frames made;
         if (on_data_stack()) {
             made.stack = builder().data_stack();
@@ -66,6 +66,7 @@ struct Sampling {
         spec.stack = has(fields.stackpointer) ? 0x7f1000000000 : 1;
         if (has(fields.owner_cstack) || has(fields.owner_interpreter)) spec.back = builder().shim(kNullAddress);
         made.root = builder().any_frame(made.stack, spec);
+        if (apart > 0) (void)builder().allocate(apart);
         ProcessBuilder::FrameSpec leaf;
         leaf.code = code(leaf_name);
         leaf.index = 8;
@@ -78,14 +79,16 @@ struct Sampling {
         const Frames made = frames(leaf_name);
         return python.add_thread({tid, made.leaf, made.stack, holds_gil});
     }
-    void start(WhichThreads which = WhichThreads::kRunning, double rate_hz = 1'000) {
+    void start(WhichThreads which = WhichThreads::kRunning, double rate_hz = 1'000,
+               std::chrono::nanoseconds one_moment = 1h) {  // no claim depends on how fast this machine is, but of those that ask
         auto attached = PythonProcess::attach(python.target);
         REQUIRE(attached);
         process = std::make_unique<PythonProcess>(std::move(*attached));
         SamplerOptions options;
         options.which = which;
         options.rate_hz = rate_hz;
-        options.name_within = options.one_moment = 1h;  // no claim here depends on how fast this machine is
+        options.name_within = 1h;
+        options.one_moment = one_moment;
         sampler = std::make_unique<Sampler>(python.target, *process, stacks, options, seen);
     }
     Sampler::Outcome tick() { return sampler->tick(now += 1ms, 1ms); }
