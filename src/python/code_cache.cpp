@@ -32,10 +32,18 @@ Address load_pointer(std::span<const std::byte> object, Offset offset) {
 // of the first word; above it there is nothing up to 3.13, and flags and a count of overflows, mostly 0, from 3.14 on
 // (Include/object.h). A freed block holds the address of the next one there, or null (Objects/obmalloc.c); one of
 // glibc's malloc also a random number in place of the type.
+//
+// Free-threaded builds count the owner's references (ob_ref_local) and those of others (ob_ref_shared, above two flags):
+// both are zero before an object is freed, and only the first word of a free block is overwritten.
 bool is_live(const Layout& layout, std::span<const std::byte> header) {
-    if (layout.object.type != 8) return true;  // other headers: free-threaded ones
+    if (!can_be_object(load_pointer(header, layout.object.type))) return false;
+    if (layout.object.type != 8) {
+        constexpr std::size_t kLocal = 12;
+        constexpr std::size_t kShared = 16;
+        return load<std::uint32_t>(header.data(), kLocal) != 0 || load<std::uint64_t>(header.data(), kShared) >> 2U != 0;
+    }
     const auto word = load<std::uint64_t>(header.data(), 0);
-    return (word & 0xFFFF'FFFFU) != 0 && (word >> 32 & 0xFFFFU) == 0 && can_be_object(load_pointer(header, layout.object.type));
+    return (word & 0xFFFF'FFFFU) != 0 && (word >> 32 & 0xFFFFU) == 0;
 }
 
 }  // namespace

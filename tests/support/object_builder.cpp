@@ -40,7 +40,11 @@ Address ObjectBuilder::allocate(std::size_t size) {
 
 Address ObjectBuilder::object(std::size_t size, Address type) {
     const Address address = allocate(std::max<std::size_t>(size, layout_.object.header_size));
-    if (layout_.object.type == 8) put_field(address, 0, 1);  // ob_refcnt; free-threaded headers begin otherwise
+    if (layout_.object.type == 8) {
+        put_field(address, 0, 1);  // ob_refcnt
+    } else {
+        put_field(address, 12, 1, 4);  // ob_ref_local of free-threaded builds
+    }
     put_field(address, layout_.object.type, raw(type));
     return address;
 }

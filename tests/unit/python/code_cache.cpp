@@ -301,6 +301,28 @@ TEST_CASE("code cache: a freed object has no name, though all of it still stands
     });
 }
 
+TEST_CASE("code cache: a freed object of a free-threaded build has no name") {
+    for_each_layout([](Codes& codes) {
+        if (codes.builder.layout().object.type == 8) return;
+        const Address code = codes.make(U"gone");
+        const auto has_name = [&](std::uint64_t local, std::uint64_t shared) {  // counts as in Include/object.h
+            codes.builder.put_field(code, 12, local, 4);
+            codes.builder.put_field(code, 16, shared, 8);
+            const CodeIndex index = codes.cache.load_code(code);
+            if (index != kNoCode) codes.cache.drop(index);
+            return index != kNoCode;
+        };
+        CHECK_FALSE(has_name(0, 0));    // never shared
+        CHECK_FALSE(has_name(0, 0x1));  // had weak references
+        CHECK_FALSE(has_name(0, 0x3));  // merged
+        CHECK(has_name(1, 0));
+        CHECK(has_name(0xFFFF'FFFF, 0));                   // immortal
+        CHECK(has_name(0, 0x3 + (1U << 2U)));              // merged, one reference
+        CHECK(has_name(0, (INT64_MAX / 8 << 2) + 1));      // deferred
+        CHECK(has_name(2, static_cast<std::uint64_t>(-4)));  // others gave back one of the owner's
+    });
+}
+
 TEST_CASE("code cache: hostile sizes and pointers give nothing") {
     for_each_layout([](Codes& codes) {
         const Layout& layout = codes.builder.layout();
