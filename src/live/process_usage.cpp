@@ -47,7 +47,7 @@ std::optional<ProcessUsage> parse_usage(std::string_view stat, long ticks_per_se
 }
 
 std::optional<ProcessUsage> read_usage(pid_t pid) {
-    const auto text = read_file_at(AT_FDCWD, "/proc/" + std::to_string(pid) + "/stat", kLongestStat);
+    const auto text = read_file_at(AT_FDCWD, "/proc/" + std::to_string(living_thread_of(pid)) + "/stat", kLongestStat);
     if (!text) return {};
     return parse_usage(*text, ::sysconf(_SC_CLK_TCK), ::sysconf(_SC_PAGESIZE));
 }

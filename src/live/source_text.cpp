@@ -2,6 +2,7 @@
 #include "live/source_text.h"
 
 #include "base/unique_fd.h"
+#include "target/proc_files.h"
 
 #include <fmt/format.h>
 
@@ -33,7 +34,7 @@ UniqueFd open_below(const std::string& directory, const std::string& path, std::
 }  // namespace
 
 Result<SourceText> read_source(pid_t pid, const std::string& path) {
-    const std::string process = fmt::format("/proc/{}", pid);
+    const std::string process = fmt::format("/proc/{}", living_thread_of(pid));
     const bool is_absolute = !path.empty() && path.front() == '/';
     // openat2(2): in the target's root, a link to /usr is the target's /usr.
     const UniqueFd file = is_absolute ? open_below(process + "/root", path, RESOLVE_IN_ROOT)

@@ -78,8 +78,15 @@ std::string PythonProcess::version_text() const {
     return text;
 }
 
-ThreadList PythonProcess::read_threads(Target& target) const {
-    return read_thread_list(target.memory(), layout_, runtime_);
+ThreadList PythonProcess::read_threads(Target& target) {
+    ThreadList list = read_thread_list(target.memory(), layout_, runtime_);
+    if (target.read_state_letter(target.pid()) != 'Z') return list;
+    const auto has_ended = [&](const ThreadState& thread) {
+        const pid_t tid = tid_of(target, thread);
+        return tid == target.pid() || tid == 0;  // 0: up to 3.10 the number stands in struct pthread, where the kernel clears it
+    };
+    list.threads.erase(std::remove_if(list.threads.begin(), list.threads.end(), has_ended), list.threads.end());
+    return list;
 }
 
 pid_t PythonProcess::tid_of(Target& target, const ThreadState& thread) {

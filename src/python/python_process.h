@@ -35,7 +35,8 @@ public:
     // "3.12.1", "3.13.5 free-threaded"; "3.9" where the last number is not known.
     [[nodiscard]] std::string version_text() const;
 
-    [[nodiscard]] ThreadList read_threads(Target& target) const;
+    // Without the main thread where it has ended by itself (pthread_exit): it stays in the interpreter's list.
+    [[nodiscard]] ThreadList read_threads(Target& target);
     // The thread's number in our view of /proc; 0 when it can't be told.
     [[nodiscard]] pid_t tid_of(Target& target, const ThreadState& thread);
     // Forget what ids led to: threads have ended and their ids may come back.

@@ -48,10 +48,10 @@ bool MadeCode::is_jitdump(std::string_view path) {
 
 void MadeCode::open_files() {
     if (own_pid_ == 0) own_pid_ = own_pid_of(pid_);
-    if (!perf_map_.file) perf_map_.file = open_regular(fmt::format("/proc/{}/root/tmp/perf-{}.map", pid_, own_pid_));
+    if (!perf_map_.file) perf_map_.file = open_regular(fmt::format("/proc/{}/root/tmp/perf-{}.map", living_thread_of(pid_), own_pid_));
     for (; opened_ < jitdumps_.size(); ++opened_) {
         Source source;
-        source.file = open_regular(fmt::format("/proc/{}/root{}", pid_, jitdumps_[opened_]));
+        source.file = open_regular(fmt::format("/proc/{}/root{}", living_thread_of(pid_), jitdumps_[opened_]));
         if (source.file) dumps_.push_back(std::move(source));
     }
 }

@@ -2,6 +2,7 @@
 #include "sample/native_names.h"
 
 #include "base/clock.h"
+#include "target/proc_files.h"
 
 #include <fmt/format.h>
 
@@ -87,7 +88,7 @@ ModuleSymbols& NativeAddresses::symbols_of(std::uint32_t module) {
         if (known.file) image = ElfImage::open(UniqueFd(::fcntl(known.file.get(), F_DUPFD_CLOEXEC, 3)));
         if (!known.bytes.empty()) image = ElfImage::open(known.bytes);
         DebugSearch search;
-        search.roots = {fmt::format("/proc/{}/root", pid_), ""};
+        search.roots = {fmt::format("/proc/{}/root", living_thread_of(pid_)), ""};
         symbols_[module] = std::make_unique<ModuleSymbols>(std::move(image), known.path, known.name, search);
     }
     return *symbols_[module];

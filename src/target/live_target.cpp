@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Everything of /proc is reached through one open /proc/PID directory, which belongs to the process and
-// not to its number. process_vm_readv and ptrace do go by number; has_ended() tells when that is void.
+// not to its number. process_vm_readv and ptrace do go by number; has_ended() tells when that is void. Where the main thread
+// has ended by itself, memory and what belongs to it are reached through a thread that lives, as /proc/PID/task/TID.
 #include "target/live_target.h"
 
 #include "elf/elf_module.h"
@@ -28,6 +29,7 @@ namespace {
 
 constexpr std::size_t kMostDescendants = 256;
 constexpr std::size_t kNameLimit = 64;
+constexpr std::size_t kStatLimit = 4096;
 
 Error process_ended(pid_t pid) {
     return {ExitCode::kNoProcess, fmt::format("process {} has ended", pid), ""};
@@ -48,7 +50,9 @@ public:
           pidfd_(std::move(pidfd)),
           image_(std::move(image)),
           memory_(pid),
-          files_(directory_.get(), most_open_files()) {}
+          files_(directory_.get(), most_open_files()) {
+        memory_.on_end([this] { return find_living(); });
+    }
     LiveTarget(const LiveTarget&) = delete;
     LiveTarget& operator=(const LiveTarget&) = delete;
 
@@ -71,6 +75,10 @@ public:
 
 private:
     [[nodiscard]] bool has_lost_memory() const;
+    // Another thread than the one that memory was read by; empty: the process has ended.
+    std::optional<pid_t> find_living();
+    // /proc/PID, or /proc/PID/task/TID of a thread that lives, where the main one does not.
+    [[nodiscard]] int living() { return find_living() && living_ ? living_.get() : directory_.get(); }
     // What errno means for a file of this process.
     Error explain(int error, std::string_view file);
     // The number of a thread in the target's own pid namespace.
@@ -80,6 +88,7 @@ private:
     UniqueFd directory_;
     UniqueFd pidfd_;
     UniqueFd image_;
+    UniqueFd living_;  // /proc/PID/task/TID, where the main thread has ended
     ProcessMemory memory_;
     ThreadFiles files_;
     std::optional<bool> is_other_namespace_;
@@ -109,11 +118,21 @@ ProcessFacts facts_at(int directory, pid_t pid) {
 
 Result<ProcessFacts> LiveTarget::read_facts() {
     if (has_ended()) return tl::unexpected<Error>(process_ended(pid()));
-    return facts_at(directory_.get(), pid());
+    return facts_at(living(), pid());
+}
+
+std::optional<pid_t> LiveTarget::find_living() {
+    if (has_ended()) return {};
+    const pid_t tid = living_thread_of(pid());
+    if (tid == 0) return {};
+    living_.reset();
+    if (tid == pid()) return tid;
+    living_ = open_at(directory_.get(), fmt::format("task/{}", tid), O_PATH | O_DIRECTORY).value_or(UniqueFd());
+    return living_ ? std::optional(tid) : std::nullopt;
 }
 
 Result<std::vector<Mapping>> LiveTarget::read_mappings() {
-    const auto text = read_file_at(directory_.get(), "maps");
+    const auto text = read_file_at(living(), "maps");
     if (!text) return tl::unexpected<Error>(explain(text.error(), "maps"));
     auto mappings = parse_maps(*text);
     // A process that is on its way out has given up its memory before it is seen to have ended.
@@ -122,7 +141,7 @@ Result<std::vector<Mapping>> LiveTarget::read_mappings() {
 }
 
 Result<std::unique_ptr<ModuleFile>> LiveTarget::open_module(const Mapping& mapping) {
-    auto file = open_mapped_file(directory_.get(), mapping, memory_);
+    auto file = open_mapped_file(living(), mapping, memory_);
     if (file) return open_elf_module(std::move(*file), mapping.path);
     if (mapping.file_offset == 0 && mapping.readable) {
         if (auto module = open_memory_module(memory_, mapping.start, mapping.path)) return module;
@@ -179,7 +198,7 @@ bool LiveTarget::has_ended() {
         pollfd poll{pidfd_.get(), POLLIN, 0};
         return ::poll(&poll, 1, 0) > 0;
     }
-    const auto text = read_file_at(directory_.get(), "stat", 4096);
+    const auto text = read_file_at(directory_.get(), "stat", kStatLimit);
     const auto stat = text ? parse_stat(*text) : std::nullopt;
     // A zombie leader with other threads alive is a process that goes on.
     return !stat || ((stat->state == 'Z' || stat->state == 'X') && stat->thread_count <= 1);
@@ -189,7 +208,7 @@ Result<std::unique_ptr<Stop>> LiveTarget::stop() {
     const ProcessStop::Threads threads{
         [this] { return list_numbers_at(directory_.get(), "task").value_or(std::vector<pid_t>()); },
         [this](pid_t tid) {
-            const auto text = read_file_at(directory_.get(), fmt::format("task/{}/stat", tid), 4096);
+            const auto text = read_file_at(directory_.get(), fmt::format("task/{}/stat", tid), kStatLimit);
             const char letter = text ? parse_state_letter(*text) : 'X';
             return letter == 'Z' || letter == 'X';
         }};
@@ -200,8 +219,8 @@ Result<std::unique_ptr<Stop>> LiveTarget::stop() {
 }
 
 // One byte at address 0: the right is checked before the address is looked at.
-Result<void> check_readable(pid_t pid) {
-    ProcessMemory memory(pid);
+Result<void> check_readable(pid_t pid, pid_t living) {
+    ProcessMemory memory(living);
     std::byte byte{};
     const ReadRange range{kNullAddress, {&byte, 1}};
     switch (memory.read({&range, 1}).fault) {
@@ -226,16 +245,17 @@ Result<std::unique_ptr<Target>> open_live_target(pid_t pid) {
     if (!facts.exists || facts.is_zombie || facts.thread_of != 0) {
         return tl::unexpected<Error>(explain_refusal(facts, Access::kRead));
     }
+    const pid_t living = living_thread_of(pid);
     UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));  // from Linux 5.3 on
-    const auto readable = check_readable(pid);
-    const auto stat_text = read_file_at(directory->get(), "stat", 4096);
+    const auto readable = check_readable(pid, living);
+    const auto stat_text = read_file_at(directory->get(), "stat", kStatLimit);
     const auto stat = stat_text ? parse_stat(*stat_text) : std::nullopt;
     if (!stat) return tl::unexpected<Error>(process_ended(pid));
     if (!readable) {
         const bool has_ended = stat->state == 'Z' || stat->state == 'X';
         return tl::unexpected<Error>(has_ended ? process_ended(pid) : readable.error());
     }
-    UniqueFd image(open_at(directory->get(), "mem", O_RDONLY).value_or(UniqueFd()));
+    UniqueFd image(open_at(directory->get(), fmt::format("task/{}/mem", living), O_RDONLY).value_or(UniqueFd()));
     return std::make_unique<LiveTarget>(pid, std::move(*directory), std::move(pidfd), std::move(image),
                                         stat->parent == ::getpid());
 }
@@ -260,7 +280,7 @@ std::vector<ProcessFacts> read_descendants_of(pid_t pid) {
 }
 
 TracedProcess traced_process(pid_t pid) {
-    const auto text = read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), 4096);
+    const auto text = read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), kStatLimit);
     const auto stat = text ? parse_stat(*text) : std::nullopt;
     return {pid, stat && stat->parent == ::getpid()};
 }

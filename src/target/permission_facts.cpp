@@ -77,23 +77,24 @@ bool is_descendant(const AccessSources& sources, pid_t pid, pid_t ancestor) {
 
 void add_target(const AccessSources& sources, const ProcStatus& own, const std::string& passwd,
                 AccessFacts& facts) {
-    const auto status = parse_status(read_small(sources, fmt::format("/proc/{}/status", facts.pid)));
-    const auto stat = parse_stat(read_small(sources, fmt::format("/proc/{}/stat", facts.pid)));
+    const pid_t living = living_thread_of(facts.pid, sources.root);
+    facts.is_zombie = living == 0;
+    const std::string process = fmt::format("/proc/{}", facts.is_zombie ? facts.pid : living);
+    const auto status = parse_status(read_small(sources, process + "/status"));
     struct stat info {};
     facts.exists = ::stat(fmt::format("{}/proc/{}", sources.root, facts.pid).c_str(), &info) == 0;
     if (!facts.exists) return;
     facts.target_uid = status ? status->effective_uid : info.st_uid;
     facts.target_user = user_name(facts.target_uid, passwd);
     if (!status) return;  // hidepid=1
-    facts.is_zombie = stat && (stat->state == 'Z' || stat->state == 'X');
     facts.thread_of = status->thread_group == facts.pid ? 0 : status->thread_group;
     // The kernel gives the files of a process that may not be dumped to root, though not its directory
     // (task_dump_owner in fs/proc/base.c).
-    const std::string file = fmt::format("{}/proc/{}/status", sources.root, facts.pid);
+    const std::string file = sources.root + process + "/status";
     facts.is_target_dumpable = ::stat(file.c_str(), &info) != 0 || info.st_uid == facts.target_uid;
     facts.target_has_more_capabilities = (status->permitted_capabilities & ~own.permitted_capabilities) != 0;
     facts.is_below_us = is_descendant(sources, facts.pid, own.thread_group);
-    facts.apparmor_profile = first_line(read_small(sources, fmt::format("/proc/{}/attr/current", facts.pid)));
+    facts.apparmor_profile = first_line(read_small(sources, process + "/attr/current"));
     facts.tracer = status->tracer;
     if (facts.tracer != 0) {
         const auto tracer = parse_stat(read_small(sources, fmt::format("/proc/{}/stat", facts.tracer)));

@@ -21,6 +21,8 @@
 namespace pyprof {
 namespace {
 
+constexpr std::size_t kStatLimit = 4096;
+
 ssize_t read_some(int fd, char* to, std::size_t size) {
     ssize_t got = 0;
     do {
@@ -86,6 +88,20 @@ OrErrno<std::vector<pid_t>> list_numbers_at(int directory, const std::string& pa
     ::closedir(stream);
     if (error != 0) return tl::unexpected<int>(error);
     return numbers;
+}
+
+pid_t living_thread_of(pid_t pid, const std::string& root) {
+    const auto has_ended = [](const OrErrno<std::string>& stat) {
+        const char letter = stat ? parse_state_letter(*stat) : '\0';
+        return letter == 'Z' || letter == 'X';
+    };
+    const std::string process = fmt::format("{}/proc/{}", root, pid);
+    if (!has_ended(read_file_at(AT_FDCWD, process + "/stat", kStatLimit))) return pid;
+    for (const pid_t tid : list_numbers_at(AT_FDCWD, process + "/task").value_or(std::vector<pid_t>())) {
+        const auto stat = read_file_at(AT_FDCWD, fmt::format("{}/task/{}/stat", process, tid), kStatLimit);
+        if (stat && !has_ended(stat)) return tid;
+    }
+    return 0;
 }
 
 // stat is the longest: 52 numbers of at most 20 digits and a name of at most 64 bytes.

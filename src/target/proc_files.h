@@ -33,6 +33,11 @@ OrErrno<std::string> read_link_at(int directory, const std::string& path);
 // The entries whose names are numbers.
 OrErrno<std::vector<pid_t>> list_numbers_at(int directory, const std::string& path);
 
+// By which number a process is to be read: its own, or, where its main thread alone has ended (pthread_exit), that of one
+// of the others: what is left of the main one has neither memory nor executable. 0: all have ended. `root` stands
+// before "/proc".
+pid_t living_thread_of(pid_t pid, const std::string& root = {});
+
 // The kept-open files below /proc/PID/task.
 class ThreadFiles {
 public:

@@ -35,7 +35,13 @@ ReadOutcome ProcessMemory::read(std::span<const ReadRange> ranges) {
     std::size_t complete = 0;
     while (complete < ranges.size()) {
         const auto batch = ranges.subspan(complete, std::min(kRangesPerCall, ranges.size() - complete));
-        const ReadOutcome outcome = read_batch(batch);
+        ReadOutcome outcome = read_batch(batch);
+        if (outcome.fault == ReadFault::kGone && outcome.complete == 0 && find_another_) {
+            if (const auto another = find_another_()) {
+                pid_ = *another;
+                outcome = read_batch(batch);
+            }
+        }
         complete += outcome.complete;
         if (outcome.fault != ReadFault::kNone) return {complete, outcome.fault};
     }

@@ -8,11 +8,18 @@
 
 #include <sys/types.h>
 
+#include <functional>
+#include <optional>
+#include <utility>
+
 namespace pyprof {
 
 class ProcessMemory final : public Memory {
 public:
+    // By the number of any thread that lives.
     explicit ProcessMemory(pid_t pid) : pid_(pid) {}
+    // Where that thread has ended, `find` names another one; empty: none is left.
+    void on_end(std::function<std::optional<pid_t>()> find) { find_another_ = std::move(find); }
 
     [[nodiscard]] ReadOutcome read(std::span<const ReadRange> ranges) override;
     [[nodiscard]] ReadCounters counters() const override { return counters_; }
@@ -22,6 +29,7 @@ private:
     [[nodiscard]] ReadOutcome read_batch(std::span<const ReadRange> ranges);
 
     pid_t pid_;
+    std::function<std::optional<pid_t>()> find_another_;
     ReadCounters counters_;
 };
 

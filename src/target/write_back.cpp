@@ -4,6 +4,8 @@
 // process had then (fs/proc/base.c, mem_open), so that the descriptor is all that the second process needs.
 #include "target/write_back.h"
 
+#include "target/proc_files.h"
+
 #include <fmt/format.h>
 
 #include <fcntl.h>
@@ -99,7 +101,7 @@ struct Message {
 }  // namespace
 
 Result<WriteBack> WriteBack::start(pid_t pid) {
-    UniqueFd memory(::open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDWR | O_CLOEXEC));
+    UniqueFd memory(::open(fmt::format("/proc/{}/mem", living_thread_of(pid)).c_str(), O_RDWR | O_CLOEXEC));
     if (!memory) {
         const int error = errno;
         return fail(error == EACCES || error == EPERM ? ExitCode::kPermission : ExitCode::kFailure,

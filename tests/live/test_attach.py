@@ -342,6 +342,37 @@ def test_a_stopped_process(python, tmp_path):
         assert harness.dump(program.pid)["stopped_by"] is None
 
 
+# --- the main thread ends -------------------------------------------------------------------------
+
+
+def test_the_main_thread_has_ended(python, tmp_path):
+    """The process goes on with its other threads: all commands find it, and a recording is not ended by it."""
+    with Program(python, "leader_ends.py") as program:
+        recording = harness.start_recording(tmp_path, "-F", "--pid", program.ready().pid)
+        harness.wait_for_samples(recording, tmp_path)
+        program.process.stdin.write(b"\n")
+        program.process.stdin.flush()
+        harness.wait_until(lambda: program.thread_states()[program.pid] == "Z")
+        seen = Collapsed((tmp_path / "out.txt").read_text()).total
+        harness.wait_for_samples(recording, tmp_path, lambda: Collapsed((tmp_path / "out.txt").read_text()).total > 2 * seen)
+        recording.send_signal(signal.SIGINT)
+        _, err = recording.communicate(timeout=harness.PATIENCE)
+        assert recording.returncode == 0, err
+        assert "another program" not in err
+
+        threads = {thread["name"]: thread for thread in harness.dump(program.pid)["threads"]}
+        assert set(threads) == {"spinner", "sleeper"}
+        assert threads["sleeper"]["state"] == "idle"
+        assert any(harness.plain(frame["name"]) == "spin" for frame in threads["spinner"]["frames"])
+        more = harness.record(program.pid, tmp_path, 1, 200, "-F", "--idle", "--threads")
+        assert set(more.profile.by_thread()) == {"spinner", "sleeper"} and more.profile.containing("spin") > 0
+        assert "spin" in pyprof("top", "--pid", program.pid, "--batch", "-n", 1).out.decode()
+        assert pyprof("doctor", "--pid", program.pid).code == 0
+        program.process.kill()
+        program.process.wait()
+    assert pyprof("dump", "--pid", program.pid).code == harness.EXIT_NO_PROCESS
+
+
 # --- rights -------------------------------------------------------------------------------------
 
 

@@ -129,6 +129,11 @@ TEST_CASE("permission facts: descent, tracer, thread, zombie") {
     CHECK(root.gather(90).thread_of == 80);
     root.put("/proc/60/stat", "60 (x) Z 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 1 0");
     CHECK(root.gather(60).is_zombie);
+    root.put("/proc/60/task/60/stat", "60 (x) Z 1");
+    root.put("/proc/60/task/62/stat", "62 (x) Z 1");
+    CHECK(root.gather(60).is_zombie);
+    root.put("/proc/60/task/63/stat", "63 (x) S 1");  // it goes on without its main thread
+    CHECK_FALSE(root.gather(60).is_zombie);
 }
 
 TEST_CASE("permission facts: containers by their marks") {
