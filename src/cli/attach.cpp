@@ -122,7 +122,7 @@ Error no_samples(Target& target, WhichThreads which, std::string_view consequenc
 void ChildCounter::look(pid_t parent, nanoseconds now) {
     if (now < next_) return;
     for (const ProcessFacts& facts : read_descendants_of(parent)) {
-        if (looks_like_python(facts)) seen_.insert(facts.pid);
+        if (seen_.count(facts.pid) == 0 && children_.is_python(facts, true)) seen_.insert(facts.pid);
     }
     next_ = now + std::max(kCountEvery, (monotonic_now() - now) * kCountShare);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cli/commands.h"
+#include "python/python_children.h"
 #include "python/python_process.h"
 #include "target/launch.h"
 
@@ -73,6 +74,7 @@ public:
     [[nodiscard]] std::size_t count() const { return seen_.size(); }
 
 private:
+    PythonChildren children_;
     std::set<pid_t> seen_;
     std::chrono::nanoseconds next_{0};
 };

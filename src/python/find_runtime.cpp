@@ -4,11 +4,11 @@
 // 3.10; from 3.13 on _PyRuntime begins with the cookie of _Py_DebugOffsets and the version.
 #include "python/find_runtime.h"
 
-#include "base/text.h"
 #include "python/find_runtime_module.h"
 #include "python/find_runtime_scan.h"
 #include "python/find_runtime_version.h"
 #include "python/layouts.h"
+#include "python/python_children.h"
 
 #include <fmt/format.h>
 
@@ -198,17 +198,6 @@ Result<FoundRuntime> Finder::find() {
     return tl::unexpected<Error>(explain_failure());
 }
 
-// For a person to know the process again. Paths can be of any length: the interpreter's is told by its last
-// part, and what is still too long keeps its end, where the script and its arguments stand.
-std::string command_text(const ProcessFacts& facts) {
-    constexpr std::size_t kLongest = 200;
-    std::string text;
-    for (const std::string& argument : facts.command) {
-        text += text.empty() ? argument.substr(argument.rfind('/') + 1) : " " + argument;
-    }
-    return elide_middle(text, kLongest);
-}
-
 Error Finder::explain_failure() {
     const std::string& name = facts_.executable;
     for (const LoadedModule& module : modules_) {
@@ -225,23 +214,13 @@ Error Finder::explain_failure() {
         error.hint = "it is PyPy; pyprof reads CPython only";
         return error;
     }
-    for (const ProcessFacts& child : target_.read_descendants()) {
-        if (!looks_like_python(child)) continue;
-        error.hint = fmt::format("process {} below it is one ({}): use --pid {}", child.pid,
-                                 command_text(child), child.pid);
-        break;
+    if (const auto child = PythonChildren().find(target_.read_descendants(), options_.may_scan)) {
+        error.hint = fmt::format("process {} below it is one ({}): use --pid {}", child->pid, command_text(*child), child->pid);
     }
     return error;
 }
 
 }  // namespace
-
-bool looks_like_python(const ProcessFacts& facts) {
-    const auto has_name = [](std::string_view path) {
-        return path.substr(path.rfind('/') + 1).starts_with("python");
-    };
-    return has_name(facts.executable) || (!facts.command.empty() && has_name(facts.command[0]));
-}
 
 Result<FoundRuntime> find_runtime(Target& target, const FindOptions& options) {
     auto mappings = target.read_mappings();

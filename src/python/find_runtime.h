@@ -38,9 +38,6 @@ struct FindOptions {
 // Fails with kNotPython, which names the executable and, where a process below it runs Python, that one.
 Result<FoundRuntime> find_runtime(Target& target, const FindOptions& options = {});
 
-// Whether the name of the executable or of the command is that of a Python; cheap, for messages alone.
-bool looks_like_python(const ProcessFacts& facts);
-
 constexpr int minor_of(std::uint32_t version_hex) {
     return static_cast<int>(version_hex >> 16 & 0xff);
 }

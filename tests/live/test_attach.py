@@ -32,14 +32,16 @@ def only_child(pid):
 # --- not Python, but near it --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("parent", ["shell", "launcher"])
+@pytest.mark.parametrize("parent", ["shell", "launcher", "another name"])
 def test_the_python_child_is_named(any_python, tmp_path, parent):
-    """sh -c, and a parent that runs its command as `uv run` does; however long the way to the script is."""
+    """sh -c, and a parent that runs its command as `uv run` does; whatever it is called, however long the way to it is."""
     script = tmp_path / ("far" * 60) / ("away" * 30) / "split.py"
     script.parent.mkdir(parents=True)
     shutil.copy(any_python.program("split.py"), script)
     program = [*any_python.command, script, "60"]
-    prefix = ["sh", "-c", shlex.join(map(str, program)) + "; true"] if parent == "shell" else ["timeout", "60", *program]
+    if parent == "another name":
+        program[0] = shutil.copy(os.path.realpath(SYSTEM_PYTHON), tmp_path / "foo")
+    prefix = ["timeout", "60", *program] if parent == "launcher" else ["sh", "-c", shlex.join(map(str, program)) + "; true"]
     process = subprocess.Popen(prefix, stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert process.stdout.readline() == b"ready\n"
@@ -467,19 +469,21 @@ def test_python_children_are_counted(any_python, tmp_path):
     script = ("import subprocess, sys, time\n"
               "c = [subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE) for _ in range(2)]\n"
               "c.append(subprocess.Popen(['sleep', '60']))\n"
+              "c.append(subprocess.Popen([sys.argv[1], '-c', 'input()'], stdin=subprocess.PIPE))\n"
               "try:\n"
               "    while True: sum(range(100))\n"
               "finally:\n"
               "    for p in c: p.kill()\n")
     stats = tmp_path / "stats.json"
-    process = harness.start_recording(tmp_path, "--", *any_python.command, "-c", script, start_new_session=True)
+    foo = shutil.copy(os.path.realpath(SYSTEM_PYTHON), tmp_path / "foo")
+    process = harness.start_recording(tmp_path, "--", *any_python.command, "-c", script, foo, start_new_session=True)
     try:
-        harness.wait_for_samples(process, tmp_path, lambda: json.loads(stats.read_text())["python_children"] == 2)
+        harness.wait_for_samples(process, tmp_path, lambda: json.loads(stats.read_text())["python_children"] == 3)
     finally:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
         _, err = process.communicate(timeout=harness.PATIENCE)
-    assert json.loads(stats.read_text())["python_children"] == 2
-    assert "2 Python children not profiled" in err
+    assert json.loads(stats.read_text())["python_children"] == 3
+    assert "3 Python children not profiled" in err
 
 
 # --- targets that lie ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 // The search in real interpreters that hide: under another name, deleted, replaced, and seen by somebody
 // without rights. Skipped where the machine has no /usr/bin/python3.
 #include "python/find_runtime.h"
+#include "python/python_children.h"
 #include "target/launch.h"
 #include "target/live_target.h"
 
@@ -144,4 +145,27 @@ TEST_CASE("find runtime live: a shell with an interpreter below it is not Python
     CHECK(found.error().hint.find(fmt::format("use --pid {}", children[0].pid)) != std::string::npos);
     CHECK(how_found(children[0].pid) == "symbol _PyRuntime");
     ::kill(children[0].pid, SIGKILL);
+}
+
+TEST_CASE("find runtime live: an interpreter of another name below a shell is known by its symbol, other programs are not") {
+    if (!has_python()) return;
+    Stage stage;
+    const std::string foo = stage.path("foo");
+    fs::copy_file(fs::canonical(kPython), foo);
+    const pid_t pid = stage.start({"sh", "-c", fmt::format("exec 2>/dev/null; sleep 60 & {} -c \"{}\"; true", foo, stage.program())});
+    const auto children = read_descendants_of(pid);
+    REQUIRE(children.size() == 2);
+    const ProcessFacts& sleeper = children[0].executable == foo ? children[1] : children[0];
+    const ProcessFacts& python = children[0].executable == foo ? children[0] : children[1];
+    CHECK(python.executable == foo);
+    PythonChildren looker;
+    CHECK(looker.is_python(python, true));
+    CHECK_FALSE(looker.is_python(python, false));
+    CHECK_FALSE(looker.is_python(sleeper, true));
+    const auto target = open_live_target(pid);
+    REQUIRE(target);
+    const auto found = find_runtime(**target);
+    REQUIRE_FALSE(found);
+    CHECK(found.error().hint.find(fmt::format("process {} below it is one (foo -c", python.pid)) == 0);
+    for (const ProcessFacts& child : children) ::kill(child.pid, SIGKILL);
 }
