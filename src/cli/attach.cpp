@@ -23,6 +23,9 @@ constexpr nanoseconds kLookAgain = milliseconds(1);
 // A launched program that is no Python so far may never become one: it is looked at less often then.
 constexpr nanoseconds kEager = std::chrono::seconds(2);
 constexpr nanoseconds kLookAgainLater = milliseconds(20);
+// A program may start one that is: a shell, say. It is looked for often enough to be seen if it lives as long as an interpreter
+// takes to start.
+constexpr nanoseconds kLookForChild = milliseconds(10);
 // A scan of data segments, for interpreters without symbols, costs tens of milliseconds where there is none. It
 // is tried at ages that double.
 constexpr nanoseconds kFirstScan = milliseconds(25);
@@ -65,6 +68,12 @@ Result<Subject> Subject::launch(const std::vector<std::string>& command, const s
     return Subject(pid, std::move(*started));
 }
 
+std::string Subject::hint_of_child() const {
+    if (!python_child_) return "";
+    return fmt::format("process {} below it was one ({}): start that one behind --, or by exec in a shell, or profile it with --pid",
+                       python_child_->pid, command_text(*python_child_));
+}
+
 nanoseconds Subject::age() const { return monotonic_now() - started_; }
 
 Result<std::optional<Attached>> Subject::attach(const Waiting& waiting) {
@@ -81,7 +90,9 @@ Result<std::optional<Attached>> Subject::attach_again(const Waiting& waiting) {
 Result<std::optional<Attached>> Subject::wait_for_python(const Waiting& waiting) {
     const auto began = monotonic_now();
     nanoseconds next_scan = kFirstScan;
+    nanoseconds next_look{0};
     bool told = false;
+    PythonChildren children;
     while (true) {
         const auto waited = monotonic_now() - began;
         const bool may_scan = waited >= next_scan;
@@ -89,6 +100,10 @@ Result<std::optional<Attached>> Subject::wait_for_python(const Waiting& waiting)
         auto attached = attach_to(pid_, {may_scan, nanoseconds{0}});
         if (attached) return std::optional<Attached>(std::move(*attached));
         if (!may_pass(attached.error())) return tl::unexpected(attached.error());
+        if (may_scan || waited >= next_look) {
+            next_look = waited + kLookForChild;
+            if (auto child = children.find(read_descendants_of(pid_), may_scan)) python_child_ = std::move(child);
+        }
         if (!told && waited > kNotice) {
             told = true;
             waiting.tell(attached.error());

@@ -39,6 +39,9 @@ public:
 
     [[nodiscard]] pid_t pid() const { return pid_; }
     [[nodiscard]] Launch* launched() { return launch_ ? &*launch_ : nullptr; }
+    // What was seen of Python below a launched program while it was none itself: "process 7 below it was one (...)" and
+    // how to profile that; empty: nothing.
+    [[nodiscard]] std::string hint_of_child() const;
     // Since the program was started by us.
     [[nodiscard]] std::chrono::nanoseconds age() const;
 
@@ -61,6 +64,7 @@ private:
     pid_t pid_ = 0;
     std::chrono::nanoseconds started_{0};
     std::optional<Launch> launch_;
+    std::optional<ProcessFacts> python_child_;
 };
 
 // Why a recording that has ended holds nothing. `consequence` stands behind it.

@@ -311,9 +311,11 @@ Result<int> RecordCommand::finish_launched(bool had_python) {
     if (ended && age < kShortLife && samples_written_ == 0) {
         say(fmt::format("pyprof: {} ended after {} ms, too soon to be sampled", program,
                         std::chrono::duration_cast<std::chrono::milliseconds>(age).count()));
-        say("hint: a higher --rate sees more of a short program");
+        const std::string hint = had_python ? "" : subject_->hint_of_child();
+        say("hint: " + (hint.empty() ? "a higher --rate sees more of a short program" : hint));
     } else if (!had_python && ended) {
         say(fmt::format("pyprof: {} ended and was no Python; nothing is written", program));
+        if (const std::string hint = subject_->hint_of_child(); !hint.empty()) say("hint: " + hint);
     } else if (!had_python) {
         say("pyprof: nothing is written");
     }

@@ -260,6 +260,10 @@ void TopCommand::watch() {
 Result<int> TopCommand::finish() {
     if (Launch* launch = subject_->launched()) {
         output_.show();
+        if (!recording_ && launch->wait(nanoseconds{0})) {
+            print_line(fmt::format("pyprof: {} ended and was no Python", settings_.command.front()));
+            if (const std::string hint = subject_->hint_of_child(); !hint.empty()) print_line("hint: " + hint);
+        }
         if (!launch->wait(nanoseconds{0}) && output_.is_kept()) {
             print_line(fmt::format("pyprof: {} (process {}) runs on; Ctrl-C leaves it alone", settings_.command.front(), launch->pid()));
         }

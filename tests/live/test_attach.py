@@ -68,6 +68,16 @@ def test_a_short_program_is_reported_as_such(any_python, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [["record", "-o", "out.svg"], ["top", "--batch"]], ids=["record", "top"])
+def test_a_wrapper_that_ends_soon_names_its_python(any_python, tmp_path, command):
+    """What was seen below it is told with the remedy when it ends, however it went on; its status is kept."""
+    program = shlex.join([*any_python.command, "-c", "import time; time.sleep(0.5)"])
+    result = pyprof(*command, "--", "sh", "-c", "cd / && %s; exit 3" % program)
+    assert result.code == 3
+    assert "sh ended and was no Python" in result.err
+    assert re.search(r"hint: process \d+ below it was one \(.*time\.sleep\(0\.5\)\): start that one behind --", result.err), result.err
+
+
 def test_start_up_is_sampled(python, tmp_path):
     """A program that only imports: its imports are what is seen."""
     if python.root != "/":
