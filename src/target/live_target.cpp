@@ -242,7 +242,7 @@ Result<std::unique_ptr<Target>> open_live_target(pid_t pid) {
     auto directory = open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_PATH | O_DIRECTORY);
     AccessFacts facts = gather_access_facts(pid, AccessSources::real());
     facts.exists = facts.exists && directory.has_value();
-    if (!facts.exists || facts.is_zombie || facts.thread_of != 0) {
+    if (facts.is_proc_foreign || !facts.exists || facts.is_zombie || facts.thread_of != 0) {
         return tl::unexpected<Error>(explain_refusal(facts, Access::kRead));
     }
     const pid_t living = living_thread_of(pid);

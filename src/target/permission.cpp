@@ -18,11 +18,16 @@ Error denied(std::string message, std::string hint) {
 
 Error explain_missing(const AccessFacts& facts) {
     return {ExitCode::kNoProcess, fmt::format("no process {}", facts.pid),
-            facts.is_proc_foreign
-                ? "/proc shows another pid namespace than ours: use the number that the process has there"
-            : facts.container != Container::kNone
+            facts.container != Container::kNone
                 ? "pyprof runs in a container and sees only the processes of that container"
                 : ""};
+}
+
+// All that goes by number would be another process's.
+Error explain_foreign_proc() {
+    return {ExitCode::kFailure, "/proc is of another pid namespace than pyprof is in, so that its numbers mean other processes",
+            "give pyprof a /proc of its own: unshare --mount-proc ..., or mount -t proc proc /proc in a mount namespace of its own; or "
+            "enter the namespace of the process first: sudo nsenter --pid --mount --target PID pyprof ..."};
 }
 
 std::string container_remedy(const AccessFacts& facts) {
@@ -134,6 +139,7 @@ void list_suspects(const AccessFacts& facts, std::vector<Error>& found) {
 }  // namespace
 
 std::vector<Error> list_obstacles(const AccessFacts& facts, Access access) {
+    if (facts.is_proc_foreign) return {explain_foreign_proc()};
     if (!facts.exists) return {explain_missing(facts)};
     if (facts.is_zombie) return {{ExitCode::kNoProcess, fmt::format("process {} has ended", facts.pid), ""}};
     if (facts.thread_of != 0) {

@@ -34,7 +34,7 @@ struct AccessFacts {
 
     std::optional<int> yama_scope;           // empty: no Yama
     Container container = Container::kNone;  // that we run in
-    bool is_proc_foreign = false;            // /proc shows another pid namespace than ours
+    bool is_proc_foreign = false;            // its numbers are of another pid namespace than ours
     int seccomp_mode = 0;                    // ours; 2: a filter
     bool selinux_denies_ptrace = false;
     std::string apparmor_profile;  // the target's, empty or "unconfined" where none holds it

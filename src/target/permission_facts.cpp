@@ -118,7 +118,8 @@ AccessFacts gather_access_facts(pid_t pid, const AccessSources& sources) {
     facts.own_user = user_name(own.effective_uid, passwd);
     facts.has_ptrace_capability = (own.effective_capabilities & kCapSysPtrace) != 0;
     facts.seccomp_mode = own.seccomp_mode;
-    facts.is_proc_foreign = own.namespace_ids.size() > 1;
+    // Of a namespace above ours it has several numbers for us, of one below us none.
+    facts.is_proc_foreign = own.namespace_ids.size() > 1 || (own.thread_group == 0 && exists(sources, "/proc/stat"));
     facts.container = find_container(sources);
     const auto scope = parse_unsigned(first_line(read_small(sources, "/proc/sys/kernel/yama/ptrace_scope")));
     if (scope && *scope <= 3) facts.yama_scope = static_cast<int>(*scope);

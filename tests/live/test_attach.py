@@ -310,6 +310,24 @@ def test_another_pid_namespace(any_python):
 
 
 @root_only
+def test_a_proc_of_another_pid_namespace(any_python, tmp_path):
+    """Its numbers mean other processes: nothing is read by them, and the remedy is named. A launched program runs on."""
+    inside = ["unshare", "--pid", "--fork"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode != 0:
+        pytest.skip("unshare is not permitted")
+    with Program(any_python, "split.py", 60) as program:
+        program.ready()
+        for command in ("record", "dump", "top", "doctor"):
+            result = pyprof(command, "--pid", program.pid, prefix=inside)
+            assert result.code == harness.EXIT_FAILURE
+            told = result.err + result.out.decode()
+            assert "/proc is of another pid namespace" in told and "--mount-proc" in told
+        assert pyprof("dump", "--pid", 1, prefix=[*inside, "--mount-proc"]).code == harness.EXIT_NOT_PYTHON
+    result = pyprof("record", "-o", tmp_path / "out.svg", "--", *any_python.command, "-c", "raise SystemExit(9)", prefix=inside)
+    assert result.code == 9 and "/proc is of another pid namespace" in result.err
+
+
+@root_only
 def test_executable_gone_in_another_mount_namespace(any_python, tmp_path):
     """The interpreter's files are mounted for the target alone, and gone by the time that we look."""
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:

@@ -48,7 +48,12 @@ TEST_CASE("permission: no such process, with a hint where /proc or a container h
     facts.container = Container::kDocker;
     CHECK(mentions(explain_refusal(facts, Access::kRead).hint, "container"));
     facts.is_proc_foreign = true;
-    CHECK(mentions(explain_refusal(facts, Access::kRead).hint, "pid namespace"));
+    for (const bool exists : {true, false}) {
+        facts.exists = exists;
+        CHECK(explain_refusal(facts, Access::kRead).code == ExitCode::kFailure);
+        CHECK(mentions(explain_refusal(facts, Access::kRead).message, "another pid namespace"));
+        CHECK(mentions(explain_refusal(facts, Access::kRead).hint, "--mount-proc"));
+    }
 }
 
 TEST_CASE("permission: a zombie and a thread are no process to read") {

@@ -93,6 +93,15 @@ TEST_CASE("permission facts: capability, seccomp, namespaces and capabilities of
     CHECK_FALSE(root.gather(124).target_has_more_capabilities);
 }
 
+TEST_CASE("permission facts: a /proc that does not know us is of another pid namespace") {
+    const FakeRoot root;
+    CHECK_FALSE(root.gather(123).is_proc_foreign);  // there is none
+    root.put("/proc/stat", "");
+    CHECK(root.gather(123).is_proc_foreign);
+    root.put_self();
+    CHECK_FALSE(root.gather(123).is_proc_foreign);
+}
+
 TEST_CASE("permission facts: a file of another owner tells that it may not be dumped") {
     const FakeRoot root;
     root.put_self();
