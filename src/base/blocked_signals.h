@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals that wait while an object lives, for what must not be interrupted half-way. Of the calling thread alone: a
-// signal to the process goes to another thread that doesn't block it.
+// Signals that wait while an object lives, for what must not be interrupted half-way, and the opposite. Of the calling thread
+// alone: a signal to the process goes to another thread that doesn't block it.
 #pragma once
 
 #include <pyprof/error.h>
@@ -22,6 +22,24 @@ public:
     ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
     BlockedSignals(const BlockedSignals&) = delete;
     BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+private:
+    sigset_t before_{};
+};
+
+// While it lives, the signals that end us do so at once, by their default action: around what may wait for ever. A thread of
+// the target that we hold meanwhile the kernel lets go; a temporary file would be left.
+class DeadlySignals {
+public:
+    DeadlySignals() {
+        sigset_t deadly;
+        sigemptyset(&deadly);
+        for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&deadly, signal);
+        check(::pthread_sigmask(SIG_UNBLOCK, &deadly, &before_) == 0, "signals can't be unblocked");
+    }
+    ~DeadlySignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    DeadlySignals(const DeadlySignals&) = delete;
+    DeadlySignals& operator=(const DeadlySignals&) = delete;
 
 private:
     sigset_t before_{};

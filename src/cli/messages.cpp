@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/messages.h"
 
+#include "base/patient_write.h"
 #include "base/text.h"
 
 #include <fmt/format.h>
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,26 +13,6 @@
 #include <system_error>
 
 namespace pyprof {
-
-namespace {
-
-// 0 or the errno. SIGPIPE is ignored by the whole program.
-int write_all(int fd, std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t written = ::write(fd, text.data(), text.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0 && errno == EAGAIN) {  // whoever gave us the descriptor made it so
-            pollfd waiting{fd, POLLOUT, 0};
-            ::poll(&waiting, 1, -1);
-            continue;
-        }
-        if (written <= 0) return written < 0 ? errno : EIO;
-        text.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return 0;
-}
-
-}  // namespace
 
 void print_line(const std::string& line) {
     // Whoever read our messages may have left: there is nobody to complain to.

@@ -116,18 +116,21 @@ std::string RecordCommand::output_name(pid_t pid) const {
 
 Result<void> RecordCommand::open_outputs() {
     const auto owner = invoking_owner();
-    std::optional<DeadlySignals> deadly;
+    const auto open = [&](const std::string& path, std::optional<OutputFile>& file) -> Result<void> {
+        auto opened = OutputFile::open(path, owner);
+        if (!opened) return tl::unexpected(opened.error());
+        file = std::move(*opened);
+        return {};
+    };
+    // What may wait for ever comes first: a signal ends us then, and no temporary file is left.
     std::error_code error;
-    if (std::filesystem::is_fifo(settings_.output, error)) deadly.emplace();  // it waits for a reader
-    auto output = OutputFile::open(settings_.output, owner);
-    deadly.reset();
-    if (!output) return tl::unexpected(output.error());
-    output_ = std::move(*output);
-    if (settings_.stats.empty()) return {};
-    auto stats = OutputFile::open(settings_.stats, owner);
-    if (!stats) return tl::unexpected(stats.error());
-    stats_ = std::move(*stats);
-    return {};
+    const bool stats_first = std::filesystem::is_fifo(settings_.stats, error) && !std::filesystem::is_fifo(settings_.output, error);
+    if (stats_first) {
+        if (auto opened = open(settings_.stats, stats_); !opened) return opened;
+    }
+    if (auto opened = open(settings_.output, output_); !opened) return opened;
+    if (stats_first || settings_.stats.empty()) return {};
+    return open(settings_.stats, stats_);
 }
 
 // Ctrl-Z. No thread of the target is in our hand while we are stopped.
@@ -287,14 +290,21 @@ Result<void> RecordCommand::write(bool is_last) {
     samples_written_ = profile.total_samples;
     ExportOptions options;
     options.inverted = settings_.inverted;
-    std::optional<DeadlySignals> deadly;
-    if (is_last && output_->is_in_place()) deadly.emplace();  // its reader may never read
-    const auto written = output_->commit([&](std::ostream& out) { format_->write(profile, options, out); });
-    deadly.reset();
-    if (!written) return tl::unexpected(written.error());
-    if (stats_) {
+    const auto commit_stats = [&]() -> Result<void> {
+        if (!stats_) return {};
         const auto stats = stats_->commit([&](std::ostream& out) { write_stats(profile, children_.count(), out); });
         if (!stats) return tl::unexpected(stats.error());
+        return {};
+    };
+    // The reader of what is written in place may never read: a signal ends us then, and no temporary file is left.
+    const bool stats_first = output_->is_in_place();
+    if (stats_first) {
+        if (auto stats = commit_stats(); !stats) return stats;
+    }
+    const auto written = output_->commit([&](std::ostream& out) { format_->write(profile, options, out); });
+    if (!written) return tl::unexpected(written.error());
+    if (!stats_first) {
+        if (auto stats = commit_stats(); !stats) return stats;
     }
     if (*written == OutputFile::Commit::kWritten) {
         say(closing_line(profile, children_.count(), settings_.output == "-" ? "stdout" : settings_.output) +

@@ -39,12 +39,6 @@ void Signals::stop_process() {
     ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
 }
 
-DeadlySignals::DeadlySignals() : signals_(set_of({SIGINT, SIGTERM, SIGHUP})) {
-    ::pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
-}
-
-DeadlySignals::~DeadlySignals() { ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr); }
-
 std::optional<int> Signals::take() {
     signalfd_siginfo info{};
     if (::read(fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return std::nullopt;

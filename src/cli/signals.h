@@ -33,17 +33,4 @@ private:
     UniqueFd fd_;
 };
 
-// While it lives, the signals that end us do so at once, by their default action: around what may wait for ever, where
-// nothing of the target is in our hand and no temporary file is left.
-class DeadlySignals {
-public:
-    DeadlySignals();
-    ~DeadlySignals();
-    DeadlySignals(const DeadlySignals&) = delete;
-    DeadlySignals& operator=(const DeadlySignals&) = delete;
-
-private:
-    sigset_t signals_{};
-};
-
 }  // namespace pyprof

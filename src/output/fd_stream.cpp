@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// write(2) with all its short results; EINTR is retried, any other error ends the stream.
 #include "output/fd_stream.h"
 
-#include <unistd.h>
-#include <cerrno>
+#include "base/patient_write.h"
 
 namespace pyprof {
 
@@ -15,15 +12,7 @@ FdBuffer::FdBuffer(int fd) : fd_(fd), buffer_(kBufferBytes) {
 }
 
 int FdBuffer::sync() {
-    const char* next = pbase();
-    while (error_ == 0 && next < pptr()) {
-        const ssize_t written = ::write(fd_, next, static_cast<std::size_t>(pptr() - next));
-        if (written >= 0) {
-            next += written;
-        } else if (errno != EINTR) {
-            error_ = errno;
-        }
-    }
+    if (error_ == 0) error_ = write_all(fd_, {pbase(), static_cast<std::size_t>(pptr() - pbase())});
     setp(buffer_.data(), buffer_.data() + buffer_.size());
     return error_ == 0 ? 0 : -1;
 }

@@ -21,6 +21,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/blocked_signals.h"
 #include "base/parse.h"
 #include "output/fd_stream.h"
 
@@ -89,12 +90,14 @@ Result<Place> follow_links(const std::string& original) {
 
 // Our own descriptor N is doubled, not opened again: a second open of a redirected stdout would write
 // over what is already there, and a socket can't be opened at all.
-UniqueFd open_in_place(const std::string& path) {
+UniqueFd open_in_place(const std::string& path, bool is_fifo) {
     const SplitPath parts = split(path);
     const auto number = parse_unsigned(parts.name);
     if (number && *number <= INT_MAX && real_path("/proc/self/fd") == parts.directory) {
         return UniqueFd(::fcntl(static_cast<int>(*number), F_DUPFD_CLOEXEC, 0));
     }
+    std::optional<DeadlySignals> deadly;
+    if (is_fifo) deadly.emplace();  // it waits for a reader
     return UniqueFd(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY));
 }
 
@@ -195,7 +198,7 @@ Result<OutputFile> OutputFile::open(const std::string& path, std::optional<FileO
     if (!exists && errno != ENOENT) return cannot_write(path, errno);
     if (exists ? S_ISDIR(status.st_mode) : split(path).name.empty()) return cannot_write(path, EISDIR);
     if (place->is_open_file || (exists && !S_ISREG(status.st_mode))) {
-        UniqueFd fd = open_in_place(place->path);
+        UniqueFd fd = open_in_place(place->path, exists && S_ISFIFO(status.st_mode));
         if (!fd) return cannot_write(path, errno);
         return OutputFile(path, std::move(fd));
     }

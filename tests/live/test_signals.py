@@ -2,6 +2,7 @@
 """Signals to pyprof, readers that leave, and a pyprof that is killed at any instant."""
 import json
 import os
+import re
 import pty
 import random
 import shlex
@@ -97,22 +98,26 @@ def test_a_reader_that_never_reads(any_python, tmp_path, number):
     os.set_blocking(writing, True)
     with Program(any_python, "split.py", 60) as program:
         program.ready()
-        for output in ("-", tmp_path / "fifo"):
-            process = subprocess.Popen([harness.PYPROF, "record", "--pid", str(program.pid), "-d", "0.3", "-f", "collapsed", "-o", output],
-                                       stdout=writing, stderr=subprocess.DEVNULL)
-            call = "openat" if output != "-" else "write"
-            harness.wait_until(lambda: call_of(process.pid) == call)
+        record = ["record", "-d", "0.3", "-f", "collapsed"]
+        fifo, regular = tmp_path / "fifo", tmp_path / "out.txt"
+        for command, call in ((record + ["-o", "-"], "poll"), (record + ["-o", "-", "--stats", regular], "poll"),
+                              (record + ["-o", fifo], "openat"), (record + ["-o", regular, "--stats", fifo], "openat"),
+                              (["top", "--json", "--interval", "100ms"], "poll"), (["top", "--batch", "--interval", "100ms"], "poll")):
+            process = subprocess.Popen([harness.PYPROF, *command, "--pid", str(program.pid)], stdout=writing, stderr=subprocess.DEVNULL)
+            harness.wait_until(lambda: waits_in(process.pid, call, number))
             process.send_signal(number)
             assert process.wait(timeout=harness.PATIENCE) == -number
+            assert {path.name for path in tmp_path.iterdir()} <= {"fifo", "out.txt"}  # no temporary file
         assert program.process.poll() is None and program.status("TracerPid") == "0"
     os.close(reading)
     os.close(writing)
 
 
-def call_of(pid):
-    """Of those that this test asks for, the system call in which a process waits."""
+def waits_in(pid, call, number):
+    """Whether a process waits in a system call with a signal let in."""
     words = (Path("/proc") / str(pid) / "syscall").read_text().split()
-    return {"1": "write", "20": "write", "257": "openat"}.get(words[0])
+    blocked = re.search(r"^SigBlk:\s*(\w+)", (Path("/proc") / str(pid) / "status").read_text(), re.M)[1]
+    return {"7": "poll", "257": "openat"}.get(words[0]) == call and not int(blocked, 16) >> (number - 1) & 1
 
 
 def test_sigterm_is_passed_on(any_python, tmp_path):
