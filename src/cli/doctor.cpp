@@ -7,14 +7,13 @@
 #include "cli/attach.h"
 #include "cli/commands.h"
 #include "cli/messages.h"
+#include "output/json_writer.h"
 #include "profile/utf8.h"
 #include "sample/dump.h"
 #include "target/live_target.h"
 #include "target/permission_facts.h"
 
 #include <fmt/format.h>
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
 
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -244,7 +243,6 @@ std::string text_of(const Diagnosis& found) {
     return out;
 }
 
-// ASCII alone, like `dump --json`.
 class Json {
 public:
     Json() { writer_.SetIndent(' ', 2); }
@@ -261,7 +259,7 @@ public:
     void add(const char* key, std::string_view value) {
         name(key);
         const std::string valid = to_valid_utf8(value);
-        writer_.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+        put_text(writer_, valid);
     }
     void add(const char* key, std::uint64_t value) {
         name(key);
@@ -281,14 +279,14 @@ public:
         add("all", std::uint64_t{count.all});
         end();
     }
-    [[nodiscard]] std::string text() const { return std::string(buffer_.GetString(), buffer_.GetSize()) + '\n'; }
+    [[nodiscard]] std::string text() const { return text_.line(); }
 
 private:
     void name(const char* key) {
         if (key != nullptr) writer_.Key(key);
     }
-    rapidjson::StringBuffer buffer_;
-    rapidjson::PrettyWriter<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::ASCII<>> writer_{buffer_};
+    JsonText text_;
+    PrettyJsonWriter writer_{text_.stream()};
 };
 
 void add_process(const Diagnosis& found, Json& json) {

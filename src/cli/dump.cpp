@@ -49,14 +49,10 @@ std::string text_of(const Dump& dump, const DumpSettings& settings) {
 }
 
 std::string json_of(const Dump& dump) {
-    rapidjson::StringBuffer buffer;
-    // ASCII alone, the rest as \uNNNN: no control sequence can be spelled in it, should it reach a terminal.
-    DumpWriter writer(buffer);
+    JsonText json;
+    PrettyJsonWriter writer(json.stream());
     writer.SetIndent(' ', 2);
-    const auto value_text = [&](std::string_view value) {
-        const std::string valid = to_valid_utf8(value);
-        writer.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
-    };
+    const auto value_text = [&](std::string_view value) { put_text(writer, to_valid_utf8(value)); };
     const auto text = [&](const char* key, std::string_view value) {
         writer.Key(key);
         value_text(value);
@@ -107,7 +103,7 @@ std::string json_of(const Dump& dump) {
     writer.EndArray();
     write_tasks(writer, dump);
     writer.EndObject();
-    return std::string(buffer.GetString(), buffer.GetSize()) + '\n';
+    return json.line();
 }
 
 }  // namespace

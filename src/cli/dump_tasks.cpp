@@ -17,10 +17,9 @@ namespace {
 
 constexpr std::size_t kDeepestIndent = 40;  // levels; deeper ones stand as far in
 
-void write_text(DumpWriter& writer, const char* key, std::string_view value) {
-    const std::string valid = to_valid_utf8(value);
+void write_text(PrettyJsonWriter& writer, const char* key, std::string_view value) {
     writer.Key(key);
-    writer.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+    put_text(writer, to_valid_utf8(value));
 }
 
 std::string id_of(const DumpTask& task) { return fmt::format("{:#x}", task.id); }
@@ -128,7 +127,7 @@ void append_tasks(const Dump& dump, bool full_filenames, std::string& out) {
     });
 }
 
-void write_frames(DumpWriter& writer, std::span<const DumpFrame> frames, const char* key) {
+void write_frames(PrettyJsonWriter& writer, std::span<const DumpFrame> frames, const char* key) {
     writer.Key(key);
     writer.StartArray();
     for (const DumpFrame& frame : frames) {
@@ -145,7 +144,7 @@ void write_frames(DumpWriter& writer, std::span<const DumpFrame> frames, const c
     writer.EndArray();
 }
 
-void write_tasks(DumpWriter& writer, const Dump& dump) {
+void write_tasks(PrettyJsonWriter& writer, const Dump& dump) {
     const auto text_or_null = [&](const char* key, const std::string& value) {
         if (!value.empty()) return write_text(writer, key, value);
         writer.Key(key);

@@ -3,18 +3,14 @@
 // Frames and tasks of a dump, as text and as JSON.
 #pragma once
 
+#include "output/json_writer.h"
 #include "sample/dump.h"
-
-#include <rapidjson/prettywriter.h>
-#include <rapidjson/stringbuffer.h>
 
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace pyprof {
-
-using DumpWriter = rapidjson::PrettyWriter<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::ASCII<>>;
 
 // "name (file.py:line)", nothing in it that a terminal would obey.
 [[nodiscard]] std::string label_of(const DumpFrame& frame, const std::string& working_directory, bool full_filename);
@@ -23,8 +19,8 @@ using DumpWriter = rapidjson::PrettyWriter<rapidjson::StringBuffer, rapidjson::U
 void append_tasks(const Dump& dump, bool full_filenames, std::string& out);
 
 // "frames": [...]
-void write_frames(DumpWriter& writer, std::span<const DumpFrame> frames, const char* key = "frames");
+void write_frames(PrettyJsonWriter& writer, std::span<const DumpFrame> frames, const char* key = "frames");
 // "tasks": [...] and what is said of all of them.
-void write_tasks(DumpWriter& writer, const Dump& dump);
+void write_tasks(PrettyJsonWriter& writer, const Dump& dump);
 
 }  // namespace pyprof

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run_report.h"
 
+#include "output/json_writer.h"
+
 #include <fmt/format.h>
-#include <rapidjson/ostreamwrapper.h>
-#include <rapidjson/prettywriter.h>
 
 #include <cstdio>
 #include <ostream>
@@ -73,8 +73,8 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
 
 void write_stats(const ResolvedProfile& profile, std::size_t python_children, std::ostream& out) {
     const RunFigures& f = profile.figures;
-    rapidjson::OStreamWrapper stream(out);
-    rapidjson::PrettyWriter<rapidjson::OStreamWrapper> writer(stream);
+    JsonStream stream(out);
+    PrettyJsonWriter writer(stream);
     writer.SetIndent(' ', 2);
     const auto count = [&](const char* key, std::uint64_t value) {
         writer.Key(key);

@@ -4,10 +4,9 @@
 #include "base/text.h"
 #include "live/top_model.h"
 #include "live/top_screen.h"
+#include "output/json_writer.h"
 
 #include <fmt/format.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 namespace pyprof {
 
@@ -43,11 +42,11 @@ std::string json_line(const TopData& data, const TopView& view, const std::vecto
     const TopCount& now = data.tree.nodes.front().now;
     const TopCount& all = data.tree.nodes.front().all;
     const TopFacts& f = data.facts;
-    rapidjson::StringBuffer buffer;
-    rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::ASCII<>> json(buffer);
+    JsonText made;
+    JsonWriter json(made.stream());
     const auto text = [&](const char* key, const std::string& value) {
         json.Key(key);
-        json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+        put_text(json, value);
     };
     const auto count = [&](const char* key, std::uint64_t value) {
         json.Key(key);
@@ -104,7 +103,7 @@ std::string json_line(const TopData& data, const TopView& view, const std::vecto
     }
     json.EndArray();
     json.EndObject();
-    return std::string(buffer.GetString(), buffer.GetSize()) + "\n";
+    return made.line();
 }
 
 }  // namespace pyprof

@@ -2,10 +2,9 @@
 #include "live/watch_events.h"
 
 #include "base/text.h"
+#include "output/json_writer.h"
 
 #include <fmt/format.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <chrono>
 #include <functional>
@@ -14,11 +13,9 @@ namespace pyprof {
 
 namespace {
 
-using Writer = rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::ASCII<>>;
-
-std::string json_line(const char* event, const std::function<void(Writer&)>& fill) {
-    rapidjson::StringBuffer buffer;
-    Writer writer(buffer);
+std::string json_line(const char* event, const std::function<void(JsonWriter&)>& fill) {
+    JsonText json;
+    JsonWriter writer(json.stream());
     writer.StartObject();
     writer.Key("schema");
     writer.Int(1);
@@ -26,17 +23,15 @@ std::string json_line(const char* event, const std::function<void(Writer&)>& fil
     writer.String(event);
     fill(writer);
     writer.EndObject();
-    return std::string(buffer.GetString(), buffer.GetSize()) + '\n';
+    return json.line();
 }
 
-void put(Writer& writer, const std::string& text) { writer.String(text.data(), static_cast<rapidjson::SizeType>(text.size())); }
-
-void put(Writer& writer, const char* key, const std::string& text) {
+void put(JsonWriter& writer, const char* key, const std::string& text) {
     writer.Key(key);
-    put(writer, text);
+    put_text(writer, text);
 }
 
-void put(Writer& writer, const char* key, std::uint64_t number) {
+void put(JsonWriter& writer, const char* key, std::uint64_t number) {
     writer.Key(key);
     writer.Uint64(number);
 }
@@ -54,7 +49,7 @@ std::string status_text(const WatchStatus& status) {
 }
 
 std::string status_json(const WatchStatus& status) {
-    return json_line("status", [&](Writer& writer) {
+    return json_line("status", [&](JsonWriter& writer) {
         writer.Key("sampling");
         writer.Bool(status.is_sampling);
         writer.Key("pid");
@@ -76,16 +71,16 @@ std::string names_text(const std::vector<WatchName>& names) {
 }
 
 std::string names_json(const std::vector<WatchName>& names) {
-    return json_line("list", [&](Writer& writer) {
+    return json_line("list", [&](JsonWriter& writer) {
         writer.Key("names");
         writer.StartArray();
-        for (const WatchName& name : names) put(writer, name.text());
+        for (const WatchName& name : names) put_text(writer, name.text());
         writer.EndArray();
     });
 }
 
 std::string error_json(const Error& error) {
-    return json_line("error", [&](Writer& writer) {
+    return json_line("error", [&](JsonWriter& writer) {
         writer.Key("code");
         writer.Int(static_cast<int>(error.code));
         put(writer, "message", error.message);

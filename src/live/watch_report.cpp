@@ -3,10 +3,9 @@
 
 #include "base/text.h"
 #include "live/text_width.h"
+#include "output/json_writer.h"
 
 #include <fmt/format.h>
-#include <rapidjson/stringbuffer.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <array>
@@ -65,24 +64,22 @@ std::string table_of(const std::vector<Line>& lines) {
     return text;
 }
 
-using Writer = rapidjson::Writer<rapidjson::StringBuffer, rapidjson::UTF8<>, rapidjson::ASCII<>>;
-
-void put(Writer& writer, const char* key, std::string_view text) {
+void put(JsonWriter& writer, const char* key, std::string_view text) {
     writer.Key(key);
-    writer.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
+    put_text(writer, text);
 }
 
-void put(Writer& writer, const char* key, double number) {
+void put(JsonWriter& writer, const char* key, double number) {
     writer.Key(key);
     writer.Double(number);
 }
 
-void put(Writer& writer, const char* key, std::uint64_t number) {
+void put(JsonWriter& writer, const char* key, std::uint64_t number) {
     writer.Key(key);
     writer.Uint64(number);
 }
 
-void put_row(Writer& writer, const WatchRow& row, std::uint64_t base) {
+void put_row(JsonWriter& writer, const WatchRow& row, std::uint64_t base) {
     put(writer, "function", row.label);
     put(writer, "own_s", seconds(row.own.time));
     put(writer, "own_error_s", row.own.error_s);
@@ -96,7 +93,7 @@ void put_row(Writer& writer, const WatchRow& row, std::uint64_t base) {
     put(writer, "last_seen_s", seconds(row.last));
 }
 
-void put_entry(Writer& writer, const WatchEntry& entry, std::uint64_t base) {
+void put_entry(JsonWriter& writer, const WatchEntry& entry, std::uint64_t base) {
     writer.StartObject();
     put(writer, "name", entry.name);
     writer.Key("seen");
@@ -107,7 +104,7 @@ void put_entry(Writer& writer, const WatchEntry& entry, std::uint64_t base) {
     } else {
         writer.Key("near_misses");
         writer.StartArray();
-        for (const std::string& near : entry.near_misses) writer.String(near.data(), static_cast<rapidjson::SizeType>(near.size()));
+        for (const std::string& near : entry.near_misses) put_text(writer, near);
         writer.EndArray();
     }
     if (!entry.functions.empty()) {
@@ -162,8 +159,8 @@ std::string results_text(const WatchResults& results) {
 }
 
 std::string results_json(const WatchResults& results, std::string_view event) {
-    rapidjson::StringBuffer buffer;
-    Writer writer(buffer);
+    JsonText json;
+    JsonWriter writer(json.stream());
     writer.StartObject();
     put(writer, "schema", std::uint64_t{kSchema});
     put(writer, "event", event);
@@ -188,7 +185,7 @@ std::string results_json(const WatchResults& results, std::string_view event) {
     for (const WatchEntry& entry : results.entries) put_entry(writer, entry, results.samples);
     writer.EndArray();
     writer.EndObject();
-    return std::string(buffer.GetString(), buffer.GetSize()) + '\n';
+    return json.line();
 }
 
 }  // namespace pyprof

@@ -4,8 +4,6 @@
 // each sample a list of frames from the root on and the time it stands for. The schema does not check
 // that samples and weights are equally many or that a frame exists; the viewer breaks when they are not.
 #include <fmt/format.h>
-#include <rapidjson/ostreamwrapper.h>
-#include <rapidjson/writer.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,24 +12,20 @@
 #include <vector>
 
 #include "output/describe.h"
+#include "output/json_writer.h"
 #include "output/writers.h"
 
 namespace pyprof {
 namespace {
 
-// ASCII alone: control characters of the program must not reach a terminal.
-using Json = rapidjson::Writer<rapidjson::OStreamWrapper, rapidjson::UTF8<>, rapidjson::ASCII<>>;
 using std::chrono::nanoseconds;
 
-void key(Json& json, std::string_view name) {
+void key(JsonWriter& json, std::string_view name) {
     json.Key(name.data(), static_cast<rapidjson::SizeType>(name.size()));
 }
-void text(Json& json, std::string_view value) {
-    json.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
-}
-void text(Json& json, std::string_view name, std::string_view value) {
+void text(JsonWriter& json, std::string_view name, std::string_view value) {
     key(json, name);
-    text(json, value);
+    put_text(json, value);
 }
 
 struct Sample {
@@ -108,7 +102,7 @@ std::uint32_t cut_marker(const ResolvedProfile& profile) {
     return static_cast<std::uint32_t>(profile.frames.size());  // behind all others
 }
 
-void write_frames(Json& json, const ResolvedProfile& profile) {
+void write_frames(JsonWriter& json, const ResolvedProfile& profile) {
     key(json, "shared");
     json.StartObject();
     key(json, "frames");
@@ -133,7 +127,7 @@ void write_frames(Json& json, const ResolvedProfile& profile) {
 }
 
 // Root first. `frames` is kept for its memory.
-void write_stack(Json& json, const ResolvedProfile& profile, std::uint32_t node,
+void write_stack(JsonWriter& json, const ResolvedProfile& profile, std::uint32_t node,
                  std::vector<std::uint32_t>& frames) {
     frames.clear();
     for (; node != 0; node = profile.nodes[node].parent) frames.push_back(profile.nodes[node].frame);
@@ -149,7 +143,7 @@ void write_stack(Json& json, const ResolvedProfile& profile, std::uint32_t node,
     json.EndArray();
 }
 
-void write_track(Json& json, const ResolvedProfile& profile, const std::string& name, const Track& track) {
+void write_track(JsonWriter& json, const ResolvedProfile& profile, const std::string& name, const Track& track) {
     json.StartObject();
     text(json, "type", "sampled");
     text(json, "name", name);
@@ -180,8 +174,8 @@ std::string track_name(const ResolvedProfile& profile, const Track& track) {
 }  // namespace
 
 void write_speedscope(const ResolvedProfile& profile, const ExportOptions&, std::ostream& out) {
-    rapidjson::OStreamWrapper stream(out);
-    Json json(stream);
+    JsonStream stream(out);
+    JsonWriter json(stream);
     json.StartObject();
     text(json, "$schema", "https://www.speedscope.app/file-format-schema.json");
     text(json, "exporter", fmt::format("pyprof@{}", version()));
@@ -198,7 +192,6 @@ void write_speedscope(const ResolvedProfile& profile, const ExportOptions&, std:
     json.EndArray();
     json.EndObject();
     stream.Put('\n');
-    stream.Flush();
 }
 
 }  // namespace pyprof

@@ -527,6 +527,12 @@ def test_no_control_bytes_reach_a_terminal(python, tmp_path):
             out = pyprof("dump", "--pid", program.pid, *options).out.decode("utf-8")
             assert not CONTROL.search(out)
             assert "escape" in out
+        record = ["record", "-d", "0.3", "--idle", "--threads", "-o", "-", "--pid", program.pid]
+        for command in (["top", "--pid", program.pid, "--idle", "-n", "1"], ["top", "--pid", program.pid, "--idle", "-n", "1", "--json"],
+                        [*record, "-f", "speedscope"], [*record, "-f", "collapsed"]):
+            out = pyprof(*command).out.decode("utf-8")
+            assert not CONTROL.search(out), command
+            assert "escape" in out
     # Command lines and file names of what is no Python at all.
     place = tmp_path / "odd\x1b[31mname"
     shutil.copy("/bin/sleep", place)

@@ -33,7 +33,7 @@ NAMES = [
     ("\U00010437\U00010438", "\U0001f40d/snake.py"),      # four bytes
     ("semi;colon", "a;b;c.py"),                           # the separator of collapsed stacks
     ("line\nfeed\r", "new\nline.py"),
-    ("tab\tand\x1b[31mescape\x07", "bell\x07.py"),
+    ("tab\tand\x1b[31mescape\x07\x7f", "bell\x07.py"),
     ("space and 17", "with space 12"),                    # looks like a count
     ("<b>&\"'</b>", "<script>alert(1)</script>.py"),      # markup
     ("a" * 3000, "/long/" + "d" * 3000 + "/x.py"),
