@@ -59,7 +59,7 @@ std::optional<InvokingUser> invoking_user(const SudoVariables& sudo, std::string
     const auto uid = parse_id(sudo.uid);
     const auto gid = parse_id(sudo.gid);
     if (!uid || !gid || *uid == 0) return {};
-    InvokingUser user{{*uid, *gid, {*gid}}, std::string(sudo.user), ""};
+    InvokingUser user{{*uid, *gid, {*gid}}, std::string(sudo.user), std::string(sudo.home)};
     while (!passwd.empty()) {
         const auto fields = split_line<6>(take_until(passwd, '\n'));
         if (parse_id(fields[2]) != uid) continue;
@@ -67,6 +67,7 @@ std::optional<InvokingUser> invoking_user(const SudoVariables& sudo, std::string
         user.home = fields[5];
         break;
     }
+    if (user.home.empty()) user.home = "/";
     while (!group.empty() && user.run_as.groups.size() < kMostGroups && !user.name.empty()) {
         const auto fields = split_line<4>(take_until(group, '\n'));
         const auto id = parse_id(fields[2]);
@@ -79,7 +80,7 @@ std::optional<InvokingUser> find_invoking_user() {
     if (::geteuid() != 0) return {};
     const std::string passwd = read_file_at(AT_FDCWD, "/etc/passwd", kFileLimit).value_or(std::string());
     const std::string group = read_file_at(AT_FDCWD, "/etc/group", kFileLimit).value_or(std::string());
-    return invoking_user({variable("SUDO_UID"), variable("SUDO_GID"), variable("SUDO_USER")}, passwd, group);
+    return invoking_user({variable("SUDO_UID"), variable("SUDO_GID"), variable("SUDO_USER"), variable("SUDO_HOME")}, passwd, group);
 }
 
 std::optional<FileOwner> invoking_owner() {
@@ -90,7 +91,7 @@ std::optional<FileOwner> invoking_owner() {
 
 std::vector<std::pair<std::string, std::string>> environment_of(const InvokingUser& user) {
     std::vector<std::pair<std::string, std::string>> variables;
-    if (!user.home.empty()) variables.emplace_back("HOME", user.home);
+    variables.emplace_back("HOME", user.home);
     if (!user.name.empty()) {
         variables.emplace_back("USER", user.name);
         variables.emplace_back("LOGNAME", user.name);

@@ -16,13 +16,14 @@ namespace pyprof {
 struct InvokingUser {
     RunAs run_as;
     std::string name;
-    std::string home;  // empty where /etc/passwd does not know the user
+    std::string home;  // where neither /etc/passwd nor sudo knows it, as login(1) has it: "/"
 };
 
 struct SudoVariables {
     std::string_view uid;   // SUDO_UID
     std::string_view gid;   // SUDO_GID
     std::string_view user;  // SUDO_USER
+    std::string_view home = {};  // SUDO_HOME, of newer sudo alone
 };
 
 // Empty when a number is missing or no number, or when it was root itself. The groups are the user's own

@@ -6,6 +6,7 @@
 #include "target/launch.h"
 
 #include "base/clock.h"
+#include "target/proc_files.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +18,10 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string_view>
 
 namespace pyprof {
 namespace {
@@ -80,11 +84,41 @@ bool become(const RunAs& who) {
     ::_exit(127);
 }
 
+// As execvp(3) looks for it.
+UniqueFd open_program(const std::string& program) {
+    if (program.find('/') != std::string::npos) return open_regular(program);
+    const char* path = std::getenv("PATH");
+    for (std::string_view rest = path == nullptr ? "" : path; !rest.empty();) {
+        const std::string_view directory = rest.substr(0, rest.find(':'));
+        rest.remove_prefix(std::min(directory.size() + 1, rest.size()));
+        if (UniqueFd file = open_regular(fmt::format("{}/{}", directory.empty() ? "." : directory, program))) return file;
+    }
+    return UniqueFd();
+}
+
+// What a program that is there itself needs to start and does not find. A script names it in its first line (execve(2)).
+std::optional<std::string> missing_interpreter_of(const std::string& program) {
+    constexpr std::size_t kFirstLine = 256;  // BINPRM_BUF_SIZE
+    const UniqueFd file = open_program(program);
+    if (!file) return {};
+    char buffer[kFirstLine];
+    const ssize_t got = ::read(file.get(), buffer, sizeof buffer);
+    std::string_view line(buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (!line.starts_with("#!")) return "its dynamic loader";
+    line = line.substr(2, line.find('\n') - 2);
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    return fmt::format("its interpreter '{}'", line.substr(0, line.find_first_of(" \t")));
+}
+
 Error explain(const Failure& failure, const std::string& program) {
     const char* reason = std::strerror(failure.error);
     if (failure.step == Step::kIdentity) {
         return {ExitCode::kOwnFailure,
                 fmt::format("cannot run '{}' as the invoking user: {}", program, reason), ""};
+    }
+    if (const auto missing = failure.error == ENOENT ? missing_interpreter_of(program) : std::nullopt) {
+        return {ExitCode::kNotFound, fmt::format("cannot run '{}': {} is not found", program, *missing),
+                "give an interpreter, for example: pyprof record -- python3 " + program};
     }
     if (failure.error == ENOENT) {
         return {ExitCode::kNotFound, fmt::format("cannot run '{}': not found", program),

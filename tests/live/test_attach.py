@@ -2,6 +2,7 @@
 """Getting in: interpreters that hide, processes that are none, exec, rights, and targets that lie."""
 import json
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -473,15 +474,19 @@ def test_under_sudo(any_python, tmp_path):
     """The program runs as the user who called sudo, and what is written belongs to that user."""
     if not os.path.exists(SYSTEM_PYTHON):
         pytest.skip("no interpreter that another user may run")
-    script = "import os, time; print(os.getuid(), os.getgid(), os.getgroups(), os.environ['USER']); time.sleep(0.2)"
-    environment = dict(os.environ, SUDO_UID="65534", SUDO_GID="65534", SUDO_USER="nobody")
+    script = "import os, time; print(os.getuid(), os.getgid(), os.getgroups(), os.environ['USER'], os.environ['HOME']); time.sleep(0.2)"
+    environment = dict(os.environ, SUDO_UID="65534", SUDO_GID="65534", SUDO_USER="nobody", HOME="/root")
     outputs = [tmp_path / "out.svg", tmp_path / "stats.json"]
     kept = tmp_path / "kept.svg"
     kept.write_text("old")
     done = subprocess.run([harness.PYPROF, "record", "-o", outputs[0], "--stats", outputs[1], "--", SYSTEM_PYTHON, "-c", script],
                           env=environment, cwd="/", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["65534", "65534", "[65534]", "nobody"]
+    assert done.stdout.split() == ["65534", "65534", "[65534]", "nobody", pwd.getpwuid(65534).pw_dir]
+    unknown = subprocess.run([harness.PYPROF, "record", "-q", "-o", tmp_path / "other.svg", "--", SYSTEM_PYTHON, "-c", script],
+                             env=dict(environment, SUDO_UID="64999", SUDO_GID="64999", SUDO_USER="stranger"), cwd="/",
+                             capture_output=True, text=True, check=True)
+    assert unknown.stdout.split() == ["64999", "64999", "[64999]", "stranger", "/"]
     assert [path.stat().st_uid for path in outputs] == [65534, 65534]
     subprocess.run([harness.PYPROF, "record", "-q", "-o", kept, "--", SYSTEM_PYTHON, "-c", script], env=environment,
                    cwd="/", stdout=subprocess.DEVNULL, check=True)

@@ -30,7 +30,11 @@ TEST_CASE("invoking user: one that the files do not know keeps what sudo said") 
     const auto user = invoking_user({"2000", "2001", "ldapuser"}, kPasswd, kGroup);
     REQUIRE(user);
     CHECK(user->run_as.groups == std::vector<gid_t>{2001});
-    CHECK(environment_of(*user).size() == 2);
+    using Variables = std::vector<std::pair<std::string, std::string>>;
+    CHECK(environment_of(*user) == Variables{{"HOME", "/"}, {"USER", "ldapuser"}, {"LOGNAME", "ldapuser"}});
+    const auto with_home = invoking_user({"2000", "2001", "", "/far/home"}, kPasswd, kGroup);
+    REQUIRE(with_home);
+    CHECK(environment_of(*with_home) == Variables{{"HOME", "/far/home"}});
 }
 
 TEST_CASE("invoking user: root itself and broken variables are nobody") {

@@ -8,6 +8,9 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 using namespace pyprof;
@@ -49,6 +52,29 @@ TEST_CASE("launch: what can't be run is told apart") {
     CHECK(Launch::start(request).error().code == ExitCode::kNotExecutable);
     request.command = {"/etc/passwd/x"};
     CHECK_FALSE(Launch::start(request));
+}
+
+TEST_CASE("launch: a script whose interpreter is missing names that one") {
+    std::string directory = (std::filesystem::temp_directory_path() / "pyprof-launch-XXXXXX").string();
+    REQUIRE(::mkdtemp(directory.data()) != nullptr);
+    const std::string script = directory + "/script";
+    const auto message_of = [&](const std::string& text, const std::string& name) {
+        std::ofstream(script) << text;
+        std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+        LaunchRequest request;
+        request.command = {name};
+        const auto launch = Launch::start(request);
+        REQUIRE_FALSE(launch);
+        CHECK(launch.error().code == ExitCode::kNotFound);
+        return launch.error().message;
+    };
+    CHECK(message_of("#!/no/such/python -u\nprint()\n", script) == "cannot run '" + script + "': its interpreter '/no/such/python' is not found");
+    CHECK(message_of("#! /no/such\r\n", script).find("'/no/such\r' is not found") != std::string::npos);
+    const std::string path = std::getenv("PATH");
+    ::setenv("PATH", ("/nowhere:" + directory).c_str(), 1);
+    CHECK(message_of("#!/no/such", "script") == "cannot run 'script': its interpreter '/no/such' is not found");
+    ::setenv("PATH", path.c_str(), 1);
+    std::filesystem::remove_all(directory);
 }
 
 TEST_CASE("launch: the environment is ours with what was set on top") {
