@@ -47,7 +47,7 @@ def test_the_python_child_is_named(any_python, tmp_path, parent):
     try:
         assert process.stdout.readline() == b"ready\n"
         child = only_child(process.pid)
-        for command in ("record", "dump", "doctor"):
+        for command in ("record", "dump", "top", "doctor"):
             result = pyprof(command, "--pid", process.pid)
             assert result.code == harness.EXIT_NOT_PYTHON
             told = result.err + result.out.decode()
@@ -251,6 +251,35 @@ def test_without_symbols_and_sections(python, tmp_path):
     assert Collapsed(out.read_text()).containing("slow") > 0
 
 
+def test_a_static_c_program_that_embeds_it(python, tmp_path):
+    """Stripped, without a dynamic section: up to 3.9 a scan alone finds it. Each time, from its first moment on."""
+    version = "%d.%d" % python.version[:2]
+    home = os.path.dirname(os.path.dirname(os.path.realpath(python.command[0])))
+    archives = list(Path(home).glob("lib/python%s/config-*/libpython%s.a" % (version, version))) if python.root == "/" else []
+    if not archives or python.version >= (3, 11) or not shutil.which("cc"):
+        pytest.skip("needs an archive of the interpreter, 3.8 to 3.10, and cc")
+    (tmp_path / "main.c").write_text(EMBEDDING)
+    subprocess.run(["cc", "-static", "-s", "-w", "-o", tmp_path / "foo", tmp_path / "main.c", archives[0], "-lpthread", "-ldl", "-lutil", "-lm"],
+                   check=True, stderr=subprocess.DEVNULL)
+    script = "import os\n\ndef busy():\n    os.write(1, b'ready\\n')\n    while %s: sum(range(100))\n\nbusy()\n"
+    environment = dict(os.environ, PYTHONHOME=home)
+    for _ in range(3):
+        process = subprocess.Popen([tmp_path / "foo", script % "True"], stdout=subprocess.PIPE, env=environment)
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            for _ in range(3):
+                (thread,) = harness.dump(process.pid)["threads"]
+                assert [frame["name"] for frame in thread["frames"]][-2:] == ["busy", "<module>"]
+            assert harness.record(process.pid, tmp_path, 0.3, 200, "-F").profile.containing("busy") > 0
+        finally:
+            process.kill()
+            process.communicate()
+    result = pyprof("record", "-F", "-r", 200, "-f", "collapsed", "-o", tmp_path / "out.txt", "--", tmp_path / "foo",
+                    script % "os.times()[0] < 0.5", prefix=["env", "PYTHONHOME=" + home])
+    assert result.code == 0, result.err
+    assert Collapsed((tmp_path / "out.txt").read_text()).containing("busy") > 0
+
+
 EMBEDDING = """
 void Py_Initialize(void);
 int PyRun_SimpleStringFlags(const char *, void *);
@@ -296,18 +325,23 @@ def test_a_c_program_that_embeds_it(python, tmp_path):
 
 
 @root_only
-def test_another_pid_namespace(any_python):
+def test_another_pid_namespace(python):
     """Thread ids are told as the namespace of the reader knows them, and states are right."""
     prefix = ["unshare", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*prefix, "true"], capture_output=True).returncode != 0:
         pytest.skip("unshare is not permitted")
-    with Program(any_python, "threads_state.py", 60, prefix=prefix) as program:
+    states = {}
+
+    def sleeps():  # a thread may be on its way there, and want the GIL for that
+        states.update((thread["name"], thread["state"]) for thread in harness.dump(child)["threads"])
+        return states["wait_sleep"] == states["wait_select"] == "idle"
+
+    with Program(python, "threads_state.py", 60, prefix=prefix) as program:
         program.ready()
         child = only_child(program.pid)
-        threads = harness.dump(child)["threads"]
-    states = {thread["name"]: thread["state"] for thread in threads}
-    assert states["wait_sleep"] == states["wait_select"] == "idle"
-    assert child in [thread["native_id"] for thread in threads]
+        harness.wait_until(sleeps)
+        tids = {int(entry) for entry in os.listdir("/proc/%d/task" % child)}
+        assert {thread["native_id"] for thread in harness.dump(child)["threads"]} == tids
 
 
 @root_only
@@ -424,16 +458,31 @@ def test_doctor(python):
 
 @root_only
 def test_refusals_are_told_alike(any_python):
-    """As another user: record, dump and doctor tell the same reason and remedy, and end with the same code."""
+    """As another user: record, dump, top and doctor tell the same reason and remedy, and end with the same code."""
     strangers = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     with Program(any_python, "split.py", 60) as program:
         program.ready()
-        results = [pyprof(command, "--pid", program.pid, prefix=strangers) for command in ("record", "dump", "doctor")]
-    assert [result.code for result in results] == [4, 4, 4]
+        results = [pyprof(command, "--pid", program.pid, prefix=strangers) for command in ("record", "dump", "top", "doctor")]
+    assert [result.code for result in results] == [4, 4, 4, 4]
     said = [line for line in results[0].err.splitlines() if line]
     assert re.search(r"process %d belongs to root; you are nobody" % program.pid, said[0])
-    assert results[1].err.splitlines() == said
-    assert said[0].partition(": ")[2] in results[2].out.decode() and said[1].partition(": ")[2] in results[2].out.decode()
+    assert results[1].err.splitlines() == results[2].err.splitlines() == said
+    assert said[0].partition(": ")[2] in results[3].out.decode() and said[1].partition(": ")[2] in results[3].out.decode()
+
+
+@root_only
+def test_doctor_without_a_process_as_another_user():
+    """What it says is of processes of that user: that root's are closed to it is no problem."""
+    strangers = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    result = pyprof("doctor", "--json", prefix=strangers)
+    found = json.loads(result.out)
+    assert found["user"] == "nobody" and found["process"] is None and not found["has_ptrace_capability"]
+    assert not any("belongs to" in problem["message"] for problem in found["problems"])
+    if found["ptrace_scope"] in (None, 0):
+        assert result.code == 0 and found["problems"] == []
+        assert b"in the way of processes of this user" in pyprof("doctor", prefix=strangers).out
+    else:
+        assert result.code == 4 and "ptrace_scope" in found["problems"][0]["message"]
 
 
 @root_only
@@ -444,8 +493,8 @@ def test_a_protected_process(tmp_path):
     process = subprocess.Popen([*nobody, SYSTEM_PYTHON, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
     try:
         assert process.stdout.readline() == b"ready\n"
-        results = [pyprof(command, "--pid", process.pid, prefix=nobody) for command in ("record", "dump", "doctor")]
-        assert [result.code for result in results] == [4, 4, 4]
+        results = [pyprof(command, "--pid", process.pid, prefix=nobody) for command in ("record", "dump", "top", "doctor")]
+        assert [result.code for result in results] == [4, 4, 4, 4]
         for result in results:
             assert "process %d is protected" % process.pid in result.err + result.out.decode()
         assert harness.dump(process.pid)["threads"]  # to root it is open
@@ -591,5 +640,8 @@ def test_targets_that_lie(python, tmp_path, lie):
             result = pyprof(*command, "--pid", program.pid, prefix=limit)
             assert result.code in (0, harness.EXIT_NO_SAMPLES), result.err
         assert program.process.poll() is None
+        if lie == "cyclic_frames":
+            (thread,) = harness.dump(program.pid)["threads"]
+            assert [frame["name"] for frame in thread["frames"]] == ["block", "[unproved]"]
         if lie == "cyclic_threads":
             assert harness.dump(program.pid)["broken_lists"] == 1

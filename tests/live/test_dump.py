@@ -126,6 +126,22 @@ def settle(program):
     return threads
 
 
+def test_dump_of_a_collector(python):
+    """The collector's thread has the state gc, and a marker above the function that called it."""
+    collecting = []
+
+    def is_collecting():
+        collecting[:] = [thread for thread in dump(program.pid)["threads"] if thread["state"] == "gc"]
+        return collecting
+
+    with Program(python, "collects.py") as program:
+        program.ready()
+        harness.wait_until(is_collecting)
+    (thread,) = collecting
+    assert [frame["name"] for frame in thread["frames"]] == ["[gc]", "collect", "<module>"]
+    assert thread["frames"][0]["kind"] == "marker" and thread["syscall"] is None
+
+
 def test_dump_gil_waiters(python):
     with Program(python, "gilwait.py", 60, 3) as program:
         program.ready()

@@ -62,12 +62,17 @@ def name_in_the_void():
 
 
 def cyclic_frames():
-    """Words of the frame object's callers that lead back to itself (up to 3.10 frames are objects)."""
+    """The frame's link to its caller leads back to itself. From 3.11 on frames are no objects: those lead to them."""
     frame = sys._getframe()
-    back = id(frame.f_back)
-    for place in range(id(frame) + HEAD, id(frame) + HEAD + 48, 8):
-        if word.from_address(place).value == back:
-            put(place, id(frame))
+    own, back, begin = id(frame), id(frame.f_back), id(frame) + HEAD
+    if sys.version_info >= (3, 11):
+        # PyFrameObject: its head, f_back, f_frame.
+        own, back = (word.from_address(address + HEAD + 8).value for address in (own, back))
+        begin = own
+    places = [place for place in range(begin, begin + 96, 8) if word.from_address(place).value == back]
+    for place in places:
+        put(place, own)
+    assert places
     block()
 
 
