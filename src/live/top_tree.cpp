@@ -124,6 +124,7 @@ private:
 TopTree make_top_tree(const std::vector<TopSource>& last_interval, const std::vector<TopSource>& since_start, bool with_lines, TopErrorsOf errors) {
     Maker maker(with_lines);
     std::vector<std::vector<std::uint32_t>> nodes;
+    nodes.reserve(since_start.size() + last_interval.size());
     for (const TopSource& source : since_start) nodes.push_back(maker.add_profile(source.profile, &TopTree::Node::all));
     for (const TopSource& source : last_interval) nodes.push_back(maker.add_profile(source.profile, &TopTree::Node::now));
     TopTree tree = maker.take();
@@ -175,6 +176,7 @@ std::vector<TopRow> make_top_rows(const TopTree& tree) {
             add(row.all, {0, tree.nodes[node].all.total, nanoseconds{0}, tree.nodes[node].all.total_time});
         });
     std::vector<TopRow> result;
+    result.reserve(rows.size());
     for (const auto& [key, row] : rows) result.push_back(row);
     for (std::size_t i = 0; i < std::min(result.size(), tree.row_errors.size()); ++i) result[i].errors = tree.row_errors[i];
     return result;
