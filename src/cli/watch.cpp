@@ -233,7 +233,7 @@ Result<int> WatchCommand::run() {
 }
 
 Result<double> parse_watch_rate(std::string_view text) {
-    const auto rate = parse_rate(text);
+    auto rate = parse_rate(text);
     if (rate && *rate == 0) return fail(ExitCode::kUsage, "watch needs a rate, not max", "the error of a time follows from the period");
     return rate;
 }

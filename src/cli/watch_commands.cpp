@@ -83,24 +83,23 @@ Result<void> WatchCommand::start(const Words& words) {
             return fail(ExitCode::kUsage, fmt::format("start does not know '{}'", word), kUsage);
         }
     }
-    if (!pid && !target_.has_target()) return fail(ExitCode::kUsage, "no process given", "use start --pid N");
     if (target_.is_sampling() && (!pid || *pid == target_.pid())) {
         return fail(ExitCode::kUsage, fmt::format("process {} is being sampled", target_.pid()), "stop it first");
     }
     names.insert(names.begin(), "add");
     if (names.size() > 1) {
-        const auto added = add(names);
+        auto added = add(names);
         if (!added) return added;
     }
     sampling_ = sampling;
     const bool has_others = session_.samples() > 0 && pid && *pid != target_.pid();
-    const auto begun = begin_sampling(pid);
+    auto begun = begin_sampling(pid);
     if (begun && has_others) note("the samples so far stay and are added to; reset forgets them");
     return begun;
 }
 
 Result<void> WatchCommand::stop(const Words& words) {
-    if (const auto none = no_more_words(words); !none) return none;
+    if (auto none = no_more_words(words); !none) return none;
     if (!target_.stop()) return fail(ExitCode::kUsage, "nothing is being sampled", "use start");
     note(fmt::format("stopped; {} samples are kept", session_.samples()));
     return {};
@@ -137,17 +136,17 @@ Result<void> WatchCommand::remove(const Words& words) {
 }
 
 Result<void> WatchCommand::list(const Words& words) {
-    if (const auto none = no_more_words(words); !none) return none;
+    if (auto none = no_more_words(words); !none) return none;
     return print_out(settings_.json ? names_json(session_.names()) : names_text(session_.names()));
 }
 
 Result<void> WatchCommand::results(const Words& words) {
-    if (const auto none = no_more_words(words); !none) return none;
+    if (auto none = no_more_words(words); !none) return none;
     return print_results("results");
 }
 
 Result<void> WatchCommand::status(const Words& words) {
-    if (const auto none = no_more_words(words); !none) return none;
+    if (auto none = no_more_words(words); !none) return none;
     target_.drain();
     WatchStatus status;
     status.is_sampling = target_.is_sampling();
@@ -163,7 +162,7 @@ Result<void> WatchCommand::status(const Words& words) {
 }
 
 Result<void> WatchCommand::reset(const Words& words) {
-    if (const auto none = no_more_words(words); !none) return none;
+    if (auto none = no_more_words(words); !none) return none;
     target_.drain();
     had_samples_ = had_samples_ || session_.samples() > 0;
     session_.reset(monotonic_now());
@@ -236,7 +235,7 @@ Result<void> WatchCommand::help(const Words& words) {
 }
 
 Result<void> WatchCommand::leave(const Words& words) {
-    if (const auto none = no_more_words(words); !none) return none;
+    if (auto none = no_more_words(words); !none) return none;
     is_leaving_ = true;
     return {};
 }

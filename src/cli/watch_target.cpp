@@ -24,7 +24,7 @@ Result<bool> WatchTarget::start(std::optional<pid_t> pid, const Sampling& sampli
         other = std::make_unique<Subject>(*pid);
         subject = other.get();
     }
-    check(subject != nullptr, "nothing to start");
+    if (subject == nullptr) return fail(ExitCode::kUsage, "no process given", "use start --pid N");
     auto attached = subject->attach(waiting);
     if (!attached) return tl::unexpected(attached.error());
     if (!*attached) return false;
