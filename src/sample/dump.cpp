@@ -349,6 +349,7 @@ Result<Dump> Dumper::run() {
         tasks_.look(list_, false, {}, rehearsal);
     }
     if (native_ != nullptr) {
+        all_threads_ = target_.read_threads().value_or(std::vector<ThreadId>());
         for (const ThreadId& thread : all_threads_) {
             const bool is_python = std::any_of(threads.begin(), threads.end(), [&](const Seen& seen) { return seen.tid == thread.tid; });
             if (!is_python) bare_activities_.emplace_back(thread.tid, activity_of(thread.tid));
