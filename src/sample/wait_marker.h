@@ -16,7 +16,8 @@ namespace pyprof {
 bool waits_for_gil(const Activity& activity, Address gil_begin, Address gil_end);
 
 // A wait with a timeout that a stop interrupted goes on as restart_syscall(2). The call that it goes on with is the one
-// that the instructions before its program counter make, where they say so: mov $NUMBER, %eax; syscall.
+// that the instructions before its program counter make: they hold its number or where on the stack it stands. What they
+// do not tell stays restart_syscall.
 Activity name_restarted(Memory& memory, Activity activity);
 
 // `activity` of a thread that was blocked. Empty where it is in no system call.
