@@ -33,7 +33,10 @@ def assert_same_tasks(program, truth, document):
         # What the program can't look through (an asend object) ends its own account early.
         assert chain[: len(told["chain"])] == [tuple(step) for step in told["chain"]], name
         if told["call_graph"] is not None:
-            assert sorted(ids[edge["task"]] for edge in task["awaited_by"]) == told["call_graph"]["awaiters"], name
+            own = told["call_graph"]["awaiters"]
+            # Up to 3.14.7 and some, as_completed() gives no account of itself.
+            seen = [(ids[edge["task"]], edge["source"]) for edge in task["awaited_by"]]
+            assert sorted(parent for parent, source in seen if source != "as_completed" or parent in own) == own, name
             frames = told["call_graph"]["frames"][::-1]
             assert [step for step, _ in chain][: len(frames)] == frames, name
         if "/" in name and "ring" not in name:
