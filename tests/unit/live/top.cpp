@@ -569,6 +569,20 @@ TEST_CASE("top: screens of all sizes say what was counted, in columns") {
     }
 }
 
+TEST_CASE("top: that the process is stopped stands in the head, as long as it lives") {
+    Example r;
+    r.model.end_interval();
+    TopData data = r.data();
+    data.facts = facts();
+    const TopView view;
+    const auto says_stopped = [&] { return draw_top(data, view, {}, 24, 80).text().find("[stopped]") != std::string::npos; };
+    CHECK_FALSE(says_stopped());
+    data.facts.is_stopped = true;
+    CHECK(says_stopped());
+    data.facts.has_ended = true;
+    CHECK_FALSE(says_stopped());
+}
+
 TEST_CASE("top: every size draws, and every row is as wide as the screen") {
     Example r;
     r.model.end_interval();
