@@ -30,8 +30,9 @@ public:
 
     // `path` "-" is stdout. For a regular file, existing or not, makes the temporary one beside it (beside
     // the link's target, where `path` is a link); anything else is opened as it is. A FIFO waits for its
-    // reader here, as it does in a shell; a signal ends us then, as where a reader does not read (base/patient_write.h). A file that was not there before is given
-    // to `owner`; one that is replaced keeps its own.
+    // reader here, as it does in a shell; a signal ends us then, as where a reader does not read
+    // (base/patient_write.h). A file that was not there before is given to `owner`; one that is replaced keeps
+    // its own.
     [[nodiscard]] static Result<OutputFile> open(const std::string& path, std::optional<FileOwner> owner = {});
 
     ~OutputFile();
