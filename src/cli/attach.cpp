@@ -125,10 +125,11 @@ Result<std::optional<Attached>> Subject::look_for_another(const Waiting& waiting
     }
 }
 
-Error no_samples(Target& target, WhichThreads which, std::string_view consequence) {
-    if (const StoppedBy by = stopped_by(target); by != StoppedBy::kNobody) {
-        return {ExitCode::kNoSamples, fmt::format("no thread was sampled: process {} is {}{}", target.pid(), what_of(by), consequence),
-                remedy_of(by, target.pid()) + (which == WhichThreads::kAll ? "" : "; --idle shows where its threads stand")};
+Error no_samples(pid_t pid, WhichThreads which, std::string_view consequence) {
+    const auto target = open_live_target(pid);
+    if (const StoppedBy by = target ? stopped_by(**target) : StoppedBy::kNobody; by != StoppedBy::kNobody) {
+        return {ExitCode::kNoSamples, fmt::format("no thread was sampled: process {} is {}{}", pid, what_of(by), consequence),
+                remedy_of(by, pid) + (which == WhichThreads::kAll ? "" : "; --idle shows where its threads stand")};
     }
     return {ExitCode::kNoSamples, fmt::format("no thread was sampled{}", consequence),
             which == WhichThreads::kRunning ? "threads that sleep or wait are left out: see --idle" : ""};

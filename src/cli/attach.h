@@ -67,8 +67,8 @@ private:
     std::optional<ProcessFacts> python_child_;
 };
 
-// Why a recording that has ended holds nothing. `consequence` stands behind it.
-Error no_samples(Target& target, WhichThreads which, std::string_view consequence);
+// Why a recording of that process, which has ended, holds nothing. `consequence` stands behind it.
+Error no_samples(pid_t pid, WhichThreads which, std::string_view consequence = {});
 
 // How many processes below a process are Python and not profiled. Looks at most once a second, and less often
 // where a look takes long.

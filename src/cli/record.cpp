@@ -397,7 +397,7 @@ Result<int> RecordCommand::run() {
     if (!written) print_error(written.error());
     if (subject_->launched()) return finish_launched(true);
     if (samples_written_ > 0) return 0;
-    return tl::unexpected(no_samples(*attached_->target, settings_.which, "; the file is valid and empty"));
+    return tl::unexpected(no_samples(subject_->pid(), settings_.which, "; the file is valid and empty"));
 }
 
 }  // namespace

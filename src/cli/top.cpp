@@ -279,7 +279,7 @@ Result<int> TopCommand::finish() {
         }
     }
     if (recording_ && recording_->total_samples(view_) > 0) return 0;
-    return tl::unexpected(no_samples(*attached_->target, view_.which, ""));
+    return tl::unexpected(no_samples(subject_->pid(), view_.which));
 }
 
 Result<int> TopCommand::run() {

@@ -226,8 +226,7 @@ Result<int> WatchCommand::run() {
     target_.stop();
     if (target_.launched() != nullptr) return finish_launched();
     if (failure_ == 0 && !is_prompt && has_sampled_ && !had_samples_ && session_.samples() == 0) {
-        return fail(ExitCode::kNoSamples, "no thread was sampled",
-                    settings_.which == WhichThreads::kRunning ? "threads that sleep or wait are left out: see --idle" : "");
+        return tl::unexpected(no_samples(target_.pid(), settings_.which));
     }
     return failure_;
 }

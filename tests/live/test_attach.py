@@ -397,7 +397,8 @@ def test_a_stopped_process(python, tmp_path):
             assert thread["state"] == "idle" and thread["frames"]
             text = pyprof("dump", "--pid", program.pid, *options).out.decode()
             assert "stopped by a signal" in text and remedy in text
-        for command in (["record", "-d", "0.2", "-o", tmp_path / "out.svg"], ["top", "--batch", "-n", "1"]):
+        for command in (["record", "-d", "0.2", "-o", tmp_path / "out.svg"], ["top", "--batch", "-n", "1"],
+                        ["watch", "-f", "slow", "-d", "0.2"]):
             result = pyprof(*command, "--pid", program.pid)
             assert result.code == harness.EXIT_NO_SAMPLES
             assert "process %d is stopped by a signal" % program.pid in result.err and remedy in result.err
