@@ -11,38 +11,38 @@
 
 namespace pyprof {
 
-class BlockedSignals {
+inline sigset_t set_of(std::initializer_list<int> signals) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : signals) sigaddset(&set, signal);
+    return set;
+}
+
+// What both are: a mask that is changed while the object lives. `how` as in pthread_sigmask(3).
+class ChangedSignalMask {
 public:
-    explicit BlockedSignals(std::initializer_list<int> signals) {
-        sigset_t wanted;
-        sigemptyset(&wanted);
-        for (const int signal : signals) sigaddset(&wanted, signal);
-        check(::pthread_sigmask(SIG_BLOCK, &wanted, &before_) == 0, "signals can't be blocked");
+    ChangedSignalMask(const ChangedSignalMask&) = delete;
+    ChangedSignalMask& operator=(const ChangedSignalMask&) = delete;
+
+protected:
+    ChangedSignalMask(int how, std::initializer_list<int> signals) {
+        const sigset_t changed = set_of(signals);
+        check(::pthread_sigmask(how, &changed, &before_) == 0, "the mask of signals can't be changed");
     }
-    ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    BlockedSignals(const BlockedSignals&) = delete;
-    BlockedSignals& operator=(const BlockedSignals&) = delete;
+    ~ChangedSignalMask() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 private:
     sigset_t before_{};
 };
 
+struct BlockedSignals : ChangedSignalMask {
+    explicit BlockedSignals(std::initializer_list<int> signals) : ChangedSignalMask(SIG_BLOCK, signals) {}
+};
+
 // While it lives, the signals that end us do so at once, by their default action: around what may wait for ever. A thread of
 // the target that we hold meanwhile the kernel lets go; a temporary file would be left.
-class DeadlySignals {
-public:
-    DeadlySignals() {
-        sigset_t deadly;
-        sigemptyset(&deadly);
-        for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&deadly, signal);
-        check(::pthread_sigmask(SIG_UNBLOCK, &deadly, &before_) == 0, "signals can't be unblocked");
-    }
-    ~DeadlySignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    DeadlySignals(const DeadlySignals&) = delete;
-    DeadlySignals& operator=(const DeadlySignals&) = delete;
-
-private:
-    sigset_t before_{};
+struct DeadlySignals : ChangedSignalMask {
+    DeadlySignals() : ChangedSignalMask(SIG_UNBLOCK, {SIGINT, SIGTERM, SIGHUP}) {}
 };
 
 }  // namespace pyprof

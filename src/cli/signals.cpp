@@ -3,21 +3,12 @@
 
 #include <pyprof/error.h>
 
+#include "base/blocked_signals.h"
+
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 namespace pyprof {
-
-namespace {
-
-sigset_t set_of(std::initializer_list<int> signals) {
-    sigset_t set;
-    sigemptyset(&set);
-    for (const int signal : signals) sigaddset(&set, signal);
-    return set;
-}
-
-}  // namespace
 
 Signals::Signals(std::initializer_list<int> more) {
     sigset_t wanted = set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1});

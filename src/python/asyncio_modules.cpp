@@ -4,6 +4,7 @@
 // `_PyFuture` are the classes in Python, which the accelerator's replace under their names.
 #include "python/asyncio_modules.h"
 
+#include "base/base_name.h"
 #include "python/find_runtime_module.h"
 #include "python/objects.h"
 
@@ -91,7 +92,7 @@ std::vector<std::byte> read_asyncio_debug(Target& target) {
     const auto facts = target.read_facts();
     for (const LoadedModule& module : list_modules(*mappings, facts ? facts->executable : std::string())) {
         const std::string& path = module.path();
-        const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+        const std::string_view name = base_name(path);
         const bool is_interpreter = (facts && path == facts->executable) || name.starts_with("libpython");
         if (!is_interpreter && !name.starts_with("_asyncio.")) continue;
         auto view = ModuleView::open(target, module);

@@ -3,17 +3,11 @@
 // Orders modules and joins their files with their mappings.
 #include "python/find_runtime_module.h"
 
+#include "base/base_name.h"
+
 #include <algorithm>
 
 namespace pyprof {
-namespace {
-
-std::string_view base_name(std::string_view path) {
-    const std::size_t slash = path.rfind('/');
-    return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
-}  // namespace
 
 std::vector<LoadedModule> list_modules(const std::vector<Mapping>& mappings, const std::string& executable) {
     std::vector<LoadedModule> modules;

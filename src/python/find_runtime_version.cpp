@@ -4,6 +4,8 @@
 // Py_GetVersion composes (Python/getversion.c).
 #include "python/find_runtime_version.h"
 
+#include "base/base_name.h"
+
 #include <algorithm>
 #include <charconv>
 
@@ -48,7 +50,7 @@ std::uint32_t take_level(std::string_view& text) {
 }  // namespace
 
 std::uint32_t version_of_file_name(std::string_view path) {
-    std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+    std::string_view name = base_name(path);
     const std::size_t at = name.find("python");
     if (at == std::string_view::npos) return 0;
     name.remove_prefix(at + std::string_view("python").size());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/python_children.h"
 
+#include "base/base_name.h"
 #include "base/text.h"
 #include "elf/elf_module.h"
 #include "target/proc_files.h"
@@ -16,8 +17,6 @@
 namespace pyprof {
 
 namespace {
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool maps_libpython(pid_t pid) {
     const auto mappings = parse_maps(read_file_at(AT_FDCWD, fmt::format("/proc/{}/maps", pid)).value_or(std::string()));

@@ -52,9 +52,7 @@ public:
         if (now < spin_end_) return now;
         const nanoseconds nap = std::min<nanoseconds>(deadline_ - now, kFirstNap * (1U << std::min(naps_++ / 8, 5U)));
         const timespec time{0, static_cast<long>(nap.count())};
-        sigset_t child;
-        sigemptyset(&child);
-        sigaddset(&child, SIGCHLD);
+        const sigset_t child = set_of({SIGCHLD});
         const auto delay_before = own_run_delay();
         sigtimedwait(&child, nullptr, &time);
         const auto delay = own_run_delay();
