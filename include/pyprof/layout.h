@@ -190,6 +190,7 @@ struct Layout {
 
     struct Function {
         Offset code = kAbsent;
+        Offset qualname = kAbsent;
         Offset version = kAbsent;  // func_version u32
     } function;
 

@@ -158,6 +158,7 @@ void fill_code(Layout& layout, const Described& of, const Rest& rest) {
     // _co_firsttraceable, co_extra, then co_tlbc where there is one, then the bytecode.
     code.first_traceable = (has(code.tlbc) ? code.tlbc : code.bytecode) - 16;
     layout.function.code = header + 32;
+    layout.function.qualname = header + 24;
     layout.function.version = header + rest.function_version;
     layout.generator.name = of.or_else("gen_object.gi_name", header + 8);
     layout.generator.qualname = layout.generator.name + 8;

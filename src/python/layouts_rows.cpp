@@ -48,7 +48,7 @@ constexpr Layout row_3_8() {
                 .flags = 36,
                 .argument_count = 16,
                 .local_names = 72};
-    row.function = {.code = 16};
+    row.function = {.code = 16, .qualname = 104};
     row.generator = {.frame = 16, .name = 48, .qualname = 56};
     row.object = {.header_size = 16, .type = 8};
     row.type = {
@@ -91,6 +91,7 @@ constexpr Layout row_3_10() {
     row.frame.executing = 108;
     row.frame.localsplus = 352;
     row.function.code = 48;
+    row.function.qualname = 40;
     row.generator.name = 40;
     row.generator.qualname = 48;
     row.type.cached_keys = 872;

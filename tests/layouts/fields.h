@@ -95,6 +95,7 @@ inline std::map<std::string, long> fields_of(const Layout& layout) {
     add("code.local_kinds", layout.code.local_kinds);
     add("code.tlbc", layout.code.tlbc);
     add("function.code", layout.function.code);
+    add("function.qualname", layout.function.qualname);
     add("function.version", layout.function.version);
     add("generator.frame", layout.generator.frame);
     add("generator.frame_state", layout.generator.frame_state);

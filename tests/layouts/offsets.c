@@ -338,11 +338,13 @@ static void print_code(void) {
 static void print_generator(void) {
 #if AT_LEAST(11)
     FIELD("function.code", PyFunctionObject, func_code);
+    FIELD("function.qualname", PyFunctionObject, func_qualname);
     FIELD("function.version", PyFunctionObject, func_version);
     FIELD("generator.frame", PyGenObject, gi_iframe);
     FIELD("generator.frame_state", PyGenObject, gi_frame_state);
 #else
     FIELD("function.code", PyFunctionObject, func_code);
+    FIELD("function.qualname", PyFunctionObject, func_qualname);
     ABSENT("function.version");
     FIELD("generator.frame", PyGenObject, gi_frame);
     ABSENT("generator.frame_state");
