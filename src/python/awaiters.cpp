@@ -19,7 +19,6 @@ constexpr std::size_t kMostFutures = 256;         // on the ways from one task
 constexpr std::size_t kMostCells = 64;
 constexpr std::size_t kMostGetters = 64;
 constexpr std::size_t kMostCached = 1U << 16;
-constexpr std::size_t kDequeBlock = 64;  // Modules/_collectionsmodule.c, BLOCKLEN
 constexpr std::size_t kMostNameCharacters = 256;
 
 }  // namespace
@@ -264,19 +263,7 @@ void AwaiterFinder::open_queue(Memory& memory, Address queue, EdgeSource source)
     if (!type || !kinds_->name_of_type(memory, *type).ends_with("Queue")) return;
     const Address getters = read_attribute(memory, *layout_, queue, "_getters").value_or(kNullAddress);
     if (getters == kNullAddress || kinds_->kind_of(memory, getters) != ObjectKind::kDeque) return;
-    // ob_size, leftblock, rightblock, leftindex
-    const auto fields = read_value<std::array<std::uint64_t, 4>>(memory, getters + layout_->object.header_size);
-    if (!fields) return;
-    const std::uint64_t size = std::min<std::uint64_t>((*fields)[0], kMostGetters);
-    Address block{(*fields)[1]};
-    std::uint64_t index = (*fields)[3];
-    for (std::uint64_t i = 0; i < size && index < kDequeBlock && can_be_object(block); ++i) {
-        const auto item = read_pointer(memory, block + 8 + index * 8);
-        if (item) open(memory, *item, source);
-        if (++index < kDequeBlock) continue;
-        index = 0;
-        block = read_pointer(memory, block + 8 + kDequeBlock * 8).value_or(kNullAddress);  // rightlink
-    }
+    for (const Address item : read_deque(memory, *layout_, getters, kMostGetters)) open(memory, item, source);
 }
 
 void AwaiterFinder::take_awaiting_object(Memory& memory, Address object, const Open& from,

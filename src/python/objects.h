@@ -63,6 +63,9 @@ struct DictEntry {
 [[nodiscard]] std::optional<std::vector<Address>> read_set(Memory& memory, const Layout& layout, Address set,
                                                            std::size_t max_members = kMaxDictEntries);
 
+// The first items of a collections.deque, as many of them as can be read.
+[[nodiscard]] std::vector<Address> read_deque(Memory& memory, const Layout& layout, Address deque, std::size_t max_items);
+
 // The value of a str key; kNullAddress when the key is not there; nothing when the dict can't be read.
 [[nodiscard]] std::optional<Address> find_in_dict(Memory& memory, const Layout& layout, Address dict,
                                                   std::string_view key);
