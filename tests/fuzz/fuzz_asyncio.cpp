@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A small asyncio that is damaged: a look at its tasks ends, and what it finds holds together. Input: layout
-// (1), then changes of five bytes: where (2, in words), what for (1), value (2). Words become small numbers,
-// addresses within the same memory, or wild ones.
+// (1), then changes (support/damage.h).
 #include "python/asyncio_tasks.h"
 #include "python/coroutine_origin.h"
 #include "python/greenlets.h"
 #include "python/task_holders.h"
 #include "python/trio_tasks.h"
 #include "support/asyncio_builder.h"
+#include "support/damage.h"
 #include "support/fake_target.h"
 
 #include <cstring>
@@ -19,26 +19,6 @@ namespace {
 
 constexpr Address kBase{0x7f1000000000};
 constexpr std::size_t kMostChanges = 256;
-
-void damage(test::FakeMemory& memory, const std::uint8_t* change, std::uint64_t words) {
-    const std::uint64_t place = (change[0] | std::uint64_t{change[1]} << 8U) % words;
-    const std::uint64_t value = change[3] | std::uint64_t{change[4]} << 8U;
-    const Address to = kBase + place * 8;
-    switch (change[2] % 4) {
-        case 0:
-            memory.put(to, value);
-            return;
-        case 1:
-            memory.put(to, raw(kBase) + value % words * 8);
-            return;
-        case 2:
-            memory.put(to, value << 48U | value << 16U);
-            return;
-        default:
-            memory.put(to + change[4] % 8, change[3]);
-            return;
-    }
-}
 
 void check_sweep(const TaskSweep& sweep) {
     TaskGraph graph;
@@ -162,7 +142,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     look(reader, threads, false, sweep);
     check(sweep.tasks.size() == 2 && sweep.edges.size() == 1, "an undamaged asyncio is read");
     for (std::size_t i = 0; 1 + (i + 1) * 5 <= size && i < kMostChanges; ++i) {
-        damage(target.fake(), data + 1 + i * 5, words);
+        test::damage(target.fake(), kBase, data + 1 + i * 5, words);
         if (i % 4 == 3) look(reader, threads, i % 8 == 3, sweep);
     }
     look(reader, threads, false, sweep);
