@@ -22,6 +22,8 @@ void write_text(PrettyJsonWriter& writer, const char* key, std::string_view valu
     put_text(writer, to_valid_utf8(value));
 }
 
+std::string_view kind_of(const DumpTask& task) { return task.is_greenlet ? "greenlet" : "task"; }
+
 std::string id_of(const DumpTask& task) { return fmt::format("{:#x}", task.id); }
 
 // The tree as a list of lines to print: (task, depth, how it is awaited), parents before children.
@@ -82,10 +84,12 @@ std::string state_of(const DumpTask& task, const Dump& dump) {
     if (task.state == TaskState::kReady && !task.has_begun) return "ready, not begun";
     if (task.state != TaskState::kWaiting) return std::string(name_of(task.state));
     if (task.waiting_on_task) {
-        return fmt::format("waiting on task \"{}\"", escape_control(dump.tasks[*task.waiting_on_task].name));
+        const DumpTask& other = dump.tasks[*task.waiting_on_task];
+        return fmt::format("waiting on {} \"{}\"", kind_of(other), escape_control(other.name));
     }
-    if (task.waiting_on.empty()) return "waiting";
-    return fmt::format("waiting on {}", escape_control(task.waiting_on));
+    const std::string_view begun = task.has_begun ? "" : ", not begun";
+    if (task.waiting_on.empty()) return fmt::format("waiting{}", begun);
+    return fmt::format("waiting on {}{}", escape_control(task.waiting_on), begun);
 }
 
 }  // namespace
@@ -108,7 +112,7 @@ void append_tasks(const Dump& dump, bool full_filenames, std::string& out) {
         const DumpTask& task = dump.tasks[index];
         const std::string indent(2 * std::min(depth, kDeepestIndent), ' ');
         if (depth == 0) fmt::format_to(to, "\n");
-        fmt::format_to(to, "{}Task \"{}\"", indent, escape_control(task.name));
+        fmt::format_to(to, "{}{} \"{}\"", indent, task.is_greenlet ? "Greenlet" : "Task", escape_control(task.name));
         if (!is_new) {
             fmt::format_to(to, ", see above\n");
             return;
@@ -158,6 +162,7 @@ void write_tasks(PrettyJsonWriter& writer, const Dump& dump) {
     for (const DumpTask& task : dump.tasks) {
         writer.StartObject();
         write_text(writer, "id", id_of(task));
+        write_text(writer, "kind", kind_of(task));
         write_text(writer, "name", task.name);
         writer.Key("named");
         writer.Bool(task.is_named);

@@ -430,6 +430,11 @@ void AsyncioReader::look_at(Interpreter& interpreter, const ThreadList& threads,
                                                        !nodes_[known->second].is_in_doubt);
         if (!is_read) left_.push_back(task);
     }
+    // Greenlets that were found, but have ended: one that comes to their place is found anew.
+    std::erase_if(interpreter.greenlets_found, [&](Address greenlet) {
+        const auto known = has_nodes ? index_.find(raw(greenlet)) : index_.end();
+        return known != index_.end() && nodes_[known->second].verdict == Node::Verdict::kGone;
+    });
     if (has_nodes) keep_nodes(sweep);
 }
 
@@ -439,6 +444,7 @@ void AsyncioReader::look(const ThreadList& threads, TaskSweep& sweep, const Hold
     is_single_ = true;
     forget_now_and_then();
     for (const auto& interpreter : interpreters_) {
+        find_new_greenlets(*interpreter, threads);
         look_at(*interpreter, threads, sweep);
         if (left_.empty()) is_too_fast_ = false;
         read_parts(*interpreter, sweep, static_cast<bool>(hold));

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What AsyncioReader keeps to itself, for the two files that it consists of.
+// What AsyncioReader keeps to itself, for the files that it consists of.
 #pragma once
 
 #include "python/asyncio_tasks.h"
+#include "python/gc_lists.h"
+
+#include <chrono>
 
 namespace pyprof {
 
@@ -11,11 +14,11 @@ constexpr std::size_t kMostAsyncTasks = 200'000;
 
 struct AsyncioReader::Interpreter {
     Interpreter(const Layout& layout, const AsyncioLayout& asyncio, Memory& memory)
-        : kinds(layout), coroutines(layout, asyncio.coroutine, kinds), awaiters(layout, asyncio, kinds), greenlets(layout, kinds, memory), work(layout, kinds, awaiters), holders(layout, kinds) {}
+        : kinds(layout), coroutines(layout, asyncio.coroutine, kinds), awaiters(layout, asyncio, kinds), greenlets(layout, kinds, memory), work(layout, kinds, awaiters), holders(layout, kinds), gc(layout, memory) {}
 
     Address address{};
     AsyncioModules modules;
-    bool has_asyncio = true;  // false: trio alone
+    bool has_asyncio = true;  // false: trio or gevent alone
     std::optional<TrioModule> trio;
     ObjectKinds kinds;
     CoroutineReader coroutines;
@@ -23,6 +26,19 @@ struct AsyncioReader::Interpreter {
     GreenletReader greenlets;
     WorkFinder work;
     TaskHolders holders;
+    std::optional<GeventModule> gevent;
+    struct Hub {
+        Address address{};
+        Address main{};  // greenlet of its thread
+        std::uint64_t pthread = 0;
+    };
+    std::vector<Hub> hubs;
+    std::vector<Address> greenlets_found;  // all others, when they were looked for last
+    std::vector<Address> waited_at;        // what they may wait at
+    tsl::robin_map<std::uint64_t, bool> types_waited_at;
+    tsl::robin_map<std::uint64_t, Address> waits_at;  // of this sweep, by greenlet
+    GcLists gc;
+    std::chrono::nanoseconds next_walk{0}, next_new{0};
     std::vector<Address> listed;  // tasks of this look, each once
     // Up to 3.11 a loop's holder names the process: a forked child inherits one that is not its own. 0: not known.
     pid_t own_pid = 0;

@@ -51,7 +51,7 @@ bool AsyncioReader::find(std::span<const InterpreterState> interpreters) {
         return std::none_of(interpreters.begin(), interpreters.end(),
                             [&](const InterpreterState& state) { return state.address == known->address; });
     });
-    // asyncio may be imported later than trio: then all is looked up anew.
+    // asyncio may be imported later than trio or gevent: then all is looked up anew.
     const auto has_it_now = [&](const std::unique_ptr<Interpreter>& known) {
         return !known->has_asyncio && find_asyncio_modules(target_->memory(), *layout_, known->address).has_value();
     };
@@ -65,6 +65,9 @@ bool AsyncioReader::find(std::span<const InterpreterState> interpreters) {
         const bool has_any = has_greenlets(target_->memory(), *layout_, known->address);
         known->coroutines.set_greenlets(has_any ? &known->greenlets : nullptr);
         if (!known->trio) add_trio(*known);
+        for (const InterpreterState& state : interpreters) {
+            if (state.address == known->address) find_greenlets(*known, state);
+        }
     }
     return is_found();
 }
@@ -72,7 +75,8 @@ bool AsyncioReader::find(std::span<const InterpreterState> interpreters) {
 void AsyncioReader::add_interpreter(Address interpreter) {
     auto modules = find_asyncio_modules(target_->memory(), *layout_, interpreter);
     const bool has_asyncio = modules.has_value();
-    if (!has_asyncio && !find_trio(target_->memory(), *layout_, interpreter)) return;
+    const bool has_other = find_trio(target_->memory(), *layout_, interpreter) || find_gevent(target_->memory(), *layout_, interpreter);
+    if (!has_asyncio && !has_other) return;
     if (!has_asyncio) {
         if (!has_layout_) asyncio_ = layout_without_asyncio(*layout_);
         modules.emplace();
@@ -173,6 +177,7 @@ void AsyncioReader::read_loops(const ThreadList& threads, std::vector<RunningLoo
         }
         loops.push_back(running);
     }
+    add_hubs(threads, loops);
 }
 
 // Reads until every byte of one try stood there at one moment. False: it never did.
@@ -253,6 +258,10 @@ void AsyncioReader::list_tasks(Interpreter& interpreter, const ThreadList& threa
         take([&] { return list_trio_tasks(*pages_, *layout_, *interpreter.trio, run.runner, kMostAsyncTasks, listed_); });
     }
     for (const Address set : interpreter.modules.eager_sets) take([&] { return list_set(interpreter, set, false); });
+    if (interpreter.hubs.empty()) return;
+    for (const Address greenlet : interpreter.greenlets_found) {
+        if (seen_.insert(raw(greenlet)).second) interpreter.listed.push_back(greenlet);
+    }
 }
 
 bool AsyncioReader::is_pending_python(Address future) {
@@ -373,9 +382,11 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     AsyncTask& task = found.task;
     task.address = address;
     task.interpreter = interpreter.address;
+    if (kind == ObjectKind::kGreenlet) return read_greenlet(interpreter, found);
     if (kind == ObjectKind::kTrioTask) {
         if (!read_task_of_trio(interpreter, found)) return false;
         read_texts(interpreter, task);
+        task.identity = task.name.number;
         return true;
     }
     if (!(kind == ObjectKind::kTask ? read_c_task(interpreter, task, found) : read_python_task(interpreter, task, found)))
@@ -396,6 +407,7 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     if (has_origin) task.origin = read_pointer(*pages_, task.coroutine + at(asyncio_.coroutine_origin)).value_or(kNullAddress);
 
     task.name = names_.read_name(*pages_, found.name, found.name_is_int);
+    task.identity = task.name.number;
     read_texts(interpreter, task);
     return true;
 }
@@ -486,6 +498,8 @@ void AsyncioReader::sweep(const ThreadList& threads, bool is_stopped, TaskSweep&
     read_loops(threads, sweep.loops);
     for (const auto& interpreter : interpreters_) {
         interpreter->awaiters.begin_look();
+        find_new_greenlets(*interpreter, threads);
+        if (interpreter->gevent) find_waits(*interpreter);
         list_tasks(*interpreter, threads, sweep);
         read_tasks(*interpreter, sweep);
     }

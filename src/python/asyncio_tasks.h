@@ -11,6 +11,7 @@
 #include "python/awaiters.h"
 #include "python/coroutines.h"
 #include "python/executor_work.h"
+#include "python/gevent_greenlets.h"
 #include "python/interpreters.h"
 #include "python/object_kinds.h"
 #include "python/task_graph.h"
@@ -46,6 +47,9 @@ struct AsyncTask {
     bool is_listed = true;     // false: here only for those that it awaits; it stands for itself elsewhere, or is done
     std::uint32_t moment = 0;  // tasks of one moment of a look were all so at once; edges are within a moment
     bool is_python = false;    // asyncio.tasks._PyTask, or one of trio
+    bool is_greenlet = false;  // of gevent; then `coroutine` is greenlet's own part of it, and its frames are a stack
+    bool is_main_greenlet = false;  // of its thread: its frames are the thread's from the root on
+    std::uint64_t identity = 0;  // what no other task at this address had or will have, as far as is known; 0: nothing is
     bool is_loops_own = false; // what the loop runs for: no task has made it
     bool is_current = false;   // the thread says that this one runs (3.14 on)
     Address origin{};          // its coroutine's note of where it was made; null: none, or its loop runs for it
@@ -71,6 +75,7 @@ struct RunningLoop {
     std::uint64_t context_version = 0;  // grows with every callback that the loop calls (0: not known)
     bool is_still = false;              // it called none while its tasks were copied
     bool is_trios = false;              // `loop` is a Runner
+    bool is_hub = false;                // `loop` is a Hub of gevent
 };
 
 // What a thread of a pool does, and the task that waits for it.
@@ -148,6 +153,18 @@ private:
     void read_loops(const ThreadList& threads, std::vector<RunningLoop>& loops);
     [[nodiscard]] Address running_loop_of_dict(Address thread);
     void find_trio_runs(const ThreadList& threads);
+    // src/python/asyncio_greenlets.cpp
+    void find_greenlets(Interpreter& interpreter, const InterpreterState& state);
+    void find_new_greenlets(Interpreter& interpreter, const ThreadList& threads);
+    void walk_objects(Interpreter& interpreter, const InterpreterState& state, std::size_t most);
+    void find_hubs(Interpreter& interpreter);
+    void add_hubs(const ThreadList& threads, std::vector<RunningLoop>& loops);
+    void find_waits(Interpreter& interpreter);
+    void set_wait(Interpreter& interpreter, AsyncTask& task, Address object);
+    bool read_greenlet(Interpreter& interpreter, Found& found);
+    void take_edges(const GeventGreenlet& kept, Found& found);
+    void read_names(Interpreter& interpreter, AsyncTask& task);
+
     void list_tasks(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep);
     template <class Read>
     bool read_whole(Read&& read);

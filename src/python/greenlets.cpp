@@ -2,7 +2,11 @@
 //
 // src/greenlet of the releases 2.0 to 3.5: a PyGreenlet is {weak references, dict, pimpl}; the pimpl is a C++ object
 // whose members move from release to release and with the interpreter's version. So they are told by what they are:
-// one word of it is the greenlet itself (_self), one alone is a frame object, where it is suspended (_top_frame).
+// one word of it is the greenlet itself (_self), one alone is a frame object, where it is suspended (_top_frame). Six
+// words before that one stands what never moved apart from it: where on the C stack the greenlet begins and ends
+// (stack_start, stack_stop). Behind it a greenlet that is not its thread's main one refers to that: of main, run, parent
+// the first; a main one refers to a ThreadState, which begins with
+// itself and the greenlet that runs (main_greenlet, current_greenlet).
 #include "python/greenlets.h"
 
 #include "python/objects.h"
@@ -17,6 +21,11 @@ namespace {
 constexpr std::size_t kMostFrames = 1'024;
 // The call that hands over is at the leaf, or one or two below it where a library wraps it.
 constexpr std::size_t kInnermost = 4;
+constexpr std::uint64_t kPimplAfterHeader = 16;
+constexpr std::size_t kStackStartBack = 6;  // words before the frame
+constexpr std::size_t kStackStopBack = 5;
+constexpr std::size_t kParentAfterMain = 2;
+constexpr std::uint64_t kMainsStackStop = ~0ULL;
 
 }  // namespace
 
@@ -30,19 +39,89 @@ bool GreenletReader::learn_words(const Pimpl& words, Address greenlet) {
         frame_word_ = i;
         ++frames;
     }
-    return frames == 1 && selves > 0;
+    return frames == 1 && selves > 0 && frame_word_ >= kStackStartBack;
+}
+
+void GreenletReader::learn_main(const Pimpl& words) {
+    for (std::size_t i = frame_word_ + 1; i + kParentAfterMain < words.size(); ++i) {
+        const Address word{words[i]};
+        if (!can_be_object(word) || kinds_->kind_of(*probe_, word) != ObjectKind::kGreenlet) continue;
+        const auto main = read_words(*probe_, word);
+        if (main && (*main)[frame_word_ - kStackStopBack] == kMainsStackStop) main_word_ = i;
+        return;
+    }
+}
+
+std::optional<GreenletReader::Pimpl> GreenletReader::read_words(Memory& memory, Address greenlet) {
+    const auto pimpl = read_pointer(memory, greenlet + layout_->object.header_size + kPimplAfterHeader);
+    if (!pimpl || !can_be_object(*pimpl)) return std::nullopt;
+    const auto words = read_value<Pimpl>(memory, *pimpl);
+    if (!words) return std::nullopt;
+    if (!knows_words_) knows_words_ = learn_words(*words, greenlet);
+    if (!knows_words_ || Address{(*words)[self_word_]} != greenlet) return std::nullopt;
+    return words;
+}
+
+bool GreenletReader::has_frame(Memory& memory, const Pimpl& words) {
+    const Address frame{words[frame_word_]};
+    return can_be_object(frame) && kinds_->kind_of(memory, frame) == ObjectKind::kFrame;
 }
 
 // The frame object of a suspended greenlet; null for any other.
 Address GreenletReader::find_top_frame(Memory& memory, Address greenlet) {
-    const auto pimpl = read_pointer(memory, greenlet + layout_->object.header_size + 16);
-    if (!pimpl || !can_be_object(*pimpl)) return kNullAddress;
-    const auto words = read_value<Pimpl>(memory, *pimpl);
+    const auto words = read_words(memory, greenlet);
+    return words && has_frame(memory, *words) ? Address{(*words)[frame_word_]} : kNullAddress;
+}
+
+Address GreenletReader::current_in(Memory& memory, Address state, Address main) const {
+    const auto begin = can_be_object(state) ? read_value<std::array<std::uint64_t, 2>>(memory, state) : std::nullopt;
+    if (!begin || Address{(*begin)[0]} != main) return kNullAddress;
+    const Address current{(*begin)[1]};
+    return can_be_object(current) && kinds_->kind_of(memory, current) == ObjectKind::kGreenlet ? current : kNullAddress;
+}
+
+Address GreenletReader::current_of(Memory& memory, Address main) {
+    const auto words = read_words(memory, main);
     if (!words) return kNullAddress;
-    if (!knows_words_) knows_words_ = learn_words(*words, greenlet);
-    if (!knows_words_ || Address{(*words)[self_word_]} != greenlet) return kNullAddress;
-    const Address frame{(*words)[frame_word_]};
-    return can_be_object(frame) && kinds_->kind_of(memory, frame) == ObjectKind::kFrame ? frame : kNullAddress;
+    for (std::size_t i = frame_word_ + 1; state_word_ == 0 && i < words->size(); ++i) {
+        if (current_in(*probe_, Address{(*words)[i]}, main) != kNullAddress) state_word_ = i;
+    }
+    return state_word_ == 0 ? kNullAddress : current_in(memory, Address{(*words)[state_word_]}, main);
+}
+
+Greenlet GreenletReader::read(Memory& memory, Address greenlet) {
+    Greenlet found;
+    found.pimpl = read_pointer(memory, greenlet + layout_->object.header_size + kPimplAfterHeader).value_or(kNullAddress);
+    const auto words = read_words(memory, greenlet);
+    if (!words) {
+        // Freed, it has lost its own part, or that is another one's by now: each refers to its greenlet for life.
+        if (knows_words_) found.state = GreenletState::kEnded;
+        return found;
+    }
+    const std::uint64_t start = (*words)[frame_word_ - kStackStartBack];
+    const std::uint64_t stop = (*words)[frame_word_ - kStackStopBack];
+    found.is_main = stop == kMainsStackStop;
+    if (found.is_main) {
+        found.main = greenlet;
+    } else {
+        if (main_word_ == 0) learn_main(*words);
+        const Address main = main_word_ == 0 ? kNullAddress : Address{(*words)[main_word_]};
+        const Address parent = main_word_ == 0 ? kNullAddress : Address{(*words)[main_word_ + kParentAfterMain]};
+        const auto is_greenlet = [&](Address one) { return can_be_object(one) && kinds_->kind_of(memory, one) == ObjectKind::kGreenlet; };
+        if (is_greenlet(main)) found.main = main;
+        if (is_greenlet(parent)) found.parent = parent;
+    }
+    if (stop == 0) {
+        found.state = GreenletState::kUnbegun;
+    } else if (start == 0) {
+        found.state = GreenletState::kEnded;
+    } else if ((*words)[frame_word_] == 0) {
+        const Address current = found.main == kNullAddress ? kNullAddress : current_of(memory, found.main);
+        if (current != kNullAddress) found.state = current == greenlet ? GreenletState::kRunning : GreenletState::kFrameless;
+    } else if (has_frame(memory, *words)) {
+        found.state = GreenletState::kSuspended;
+    }
+    return found;
 }
 
 bool GreenletReader::read_frames(Memory& memory, Address greenlet, std::vector<RawFrame>& frames) {

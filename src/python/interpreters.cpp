@@ -76,7 +76,7 @@ ThreadList read_thread_list(Memory& memory, const Layout& layout, Address runtim
         const auto id = has(layout.interpreter.id)
                             ? read_value<std::int64_t>(memory, *address + at(layout.interpreter.id))
                             : std::optional<std::int64_t>(0);
-        list.interpreters.push_back({*address, id.value_or(0)});
+        list.interpreters.push_back({*address, id.value_or(0), runtime});
         read_threads_of(memory, layout, *address, list);
         address = next;
     }

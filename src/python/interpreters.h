@@ -23,6 +23,7 @@ struct ThreadState {
 struct InterpreterState {
     Address address{};
     std::int64_t id = 0;
+    Address runtime{};
 };
 
 struct ThreadList {

@@ -47,7 +47,9 @@ enum class ObjectKind : std::uint8_t {
     kGreenlet,  // greenlet.greenlet and what is derived of it
 };
 constexpr bool is_future(ObjectKind kind) { return kind >= ObjectKind::kTask && kind <= ObjectKind::kPythonFuture; }
-constexpr bool is_task(ObjectKind kind) { return kind == ObjectKind::kTask || kind == ObjectKind::kPythonTask || kind == ObjectKind::kTrioTask; }
+constexpr bool is_task(ObjectKind kind) {
+    return kind == ObjectKind::kTask || kind == ObjectKind::kPythonTask || kind == ObjectKind::kTrioTask || kind == ObjectKind::kGreenlet;
+}
 
 // Whether an object can stand there: aligned, and within what a program's addresses are on x86-64.
 constexpr bool can_be_object(Address address) {

@@ -19,8 +19,8 @@ std::string_view name_of(TaskState state) {
 }
 
 std::string_view name_of(EdgeSource source) {
-    constexpr std::array<std::string_view, 14> kNames{
-        "await",   "gather",   "wait",       "wait_for", "shield",   "as_completed", "chained",
+    constexpr std::array<std::string_view, 15> kNames{
+        "await",   "join",   "gather",   "wait",       "wait_for", "shield",   "as_completed", "chained",
         "callback", "task_group", "awaited_by", "recorded", "created", "remembered",   "held"};
     return kNames[static_cast<std::size_t>(source)];
 }

@@ -24,8 +24,9 @@ std::string_view name_of(TaskState state);  // "running", "ready", "waiting"
 // How an edge was found; from the surest to the least sure.
 enum class EdgeSource : std::uint8_t {
     kAwait,        // the task's callback wakes the awaiter: `await task`
+    kJoin,         // of gevent: its end wakes the awaiter
     kGather,       // ... by way of asyncio.gather()
-    kWait,         // asyncio.wait()
+    kWait,         // asyncio.wait(), gevent.wait(), joinall()
     kWaitFor,      // asyncio.wait_for()
     kShield,       // asyncio.shield()
     kAsCompleted,  // asyncio.as_completed()
@@ -33,7 +34,7 @@ enum class EdgeSource : std::uint8_t {
     kCallback,     // some other helper's future
     kTaskGroup,    // asyncio.TaskGroup: the task that opened the group
     kAwaitedBy,    // fut_awaited_by alone says so (3.14 on)
-    kRecorded,     // a library keeps it: anyio's parent_id, trio's nursery
+    kRecorded,     // a library keeps it: anyio's parent_id, trio's nursery, the greenlet that spawned this one
     kCreated,      // the creation stack or the debug traceback names the creator
     kRemembered,   // it was one of the above in an earlier look
     kHeld,         // a local variable of a coroutine holds the task

@@ -65,9 +65,13 @@ void AsyncSampler::set_threads(const ThreadList& threads) {
 
 void AsyncSampler::add_loops(const std::vector<RunningLoop>& running) {
     for (const RunningLoop& found : running) {
+        // A thread of a hub may come to run a loop of asyncio.
+        std::erase_if(loops_, [&](const Loop& loop) { return loop.thread == found.thread && loop.is_hub != found.is_hub; });
         if (find_loop(found.thread) != nullptr) continue;
         Loop loop;
         loop.thread = found.thread;
+        loop.is_hub = loop.has_stem = found.is_hub;
+        loop.stem = trie_.root();
         for (const ThreadState& state : threads_.threads) {
             if (state.address == found.thread) loop.interpreter = state.interpreter;
         }
@@ -101,6 +105,7 @@ void AsyncSampler::begin_tick(nanoseconds when, nanoseconds weight) {
 void AsyncSampler::look() {
     if (is_fresh_ || now_ < next_look_) return;
     const nanoseconds began = thread_cpu_time();
+    must_look_again_ = false;
     reader_.look(threads_, all_.sweep, hold_);
     ++looks_;
     remember(all_);
@@ -127,8 +132,8 @@ void AsyncSampler::remember(Reading& reading) {
         const auto frames = sweep.frames_of(task);
         if (frames.empty()) continue;
         Owner& owner = owners_[raw(frames.back().address)];
-        if (owner.task == task.address && owner.number == task.name.number) continue;
-        owner = {task.address, task.name.number, turn_};
+        if (owner.task == task.address && owner.identity == task.identity) continue;
+        owner = {task.address, task.identity, turn_};
     }
 }
 
@@ -143,6 +148,8 @@ void AsyncSampler::find_candidates() {
     }
     candidates_.clear();
     for (TaskIndex i = 0; i < sweep.tasks.size(); ++i) {
+        // A greenlet that has not begun has no frame to be shown by.
+        if (sweep.tasks[i].is_greenlet && !sweep.tasks[i].has_begun) continue;
         if (sweep.tasks[i].is_listed && !covered_.contains(raw(sweep.tasks[i].address))) candidates_.push_back(i);
     }
     most_tasks_ = std::max<std::uint64_t>(most_tasks_, listed);
@@ -196,12 +203,18 @@ std::string AsyncSampler::boundary_text(const AsyncTask& task) const {
 AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex index) {
     const AsyncTask& task = reading.sweep.tasks[index];
     View& view = views_[raw(task.address)];
-    const bool is_same = view.coroutine == task.coroutine && view.name.number == task.name.number &&
-                         view.name.given == task.name.given;
+    const bool is_same = view.coroutine == task.coroutine && view.identity == task.identity && view.given == task.name.given;
     if (!is_same || readings_ - view.seen > kForgetAfter) {
         view = View{};
         view.coroutine = task.coroutine;
-        view.name = task.name;
+        view.given = task.name.given;
+        view.identity = task.identity;
+        view.label = stacks_.intern_string(boundary_text(task));
+    }
+    // Of a greenlet that runs there are the frames that it had when it was suspended last.
+    if (task.is_greenlet && task.state == TaskState::kRunning) {
+        epoch_.mark_used(view.chain);
+        return &view;
     }
     if (view.seen != reading.serial || view.index != index) {
         const auto frames = reading.sweep.frames_of(task);
@@ -211,7 +224,8 @@ AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex inde
         walk_.frames.assign(frames.begin(), frames.end());
         const StackBuilder::Built built = builder_.build(walk_, view.chain);
         const bool stands = view.chain.read_at.empty() || frames_still_stand(view.chain);
-        if (built == StackBuilder::Built::kTorn || !stands || view.chain.steps.empty()) {
+        const bool has_frames = !view.chain.steps.empty() || task.is_greenlet;  // one that waits in C has none
+        if (built == StackBuilder::Built::kTorn || !stands || !has_frames) {
             view.chain = {};
             view.seen = 0;
             return nullptr;
@@ -223,6 +237,10 @@ AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex inde
 
 AsyncStacks::Place AsyncSampler::add_boundary(AsyncStacks::Place place, StringId label) {
     return trie_.marker(place, stacks_.string(label));
+}
+
+AsyncStacks::Place AsyncSampler::add_task(AsyncStacks::Place place, const AsyncTask& task, const View& view) {
+    return task.is_main_greenlet ? place : add_boundary(place, view.label);
 }
 
 const TaskEdge* AsyncSampler::edge_between(const TaskGraph& graph, TaskIndex task, TaskIndex awaiter) const {
@@ -241,8 +259,9 @@ std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place s
         View* view = view_of(reading, path_.tasks[i]);
         if (view == nullptr) return std::nullopt;
         const bool is_top = i + 1 == path_.tasks.size();
+        const bool has_notes = options_.with_origins || reading.sweep.tasks[path_.tasks[i]].is_greenlet;
         const bool has_sure_awaiter = !is_top && !is_inferred(path_.sources[i]);
-        if (options_.with_origins && !has_sure_awaiter && !path_.ends_in_cycle && has_origin(reading, path_.tasks[i], *view)) {
+        if (has_notes && !has_sure_awaiter && !path_.ends_in_cycle && has_origin(reading, path_.tasks[i], *view)) {
             // Nobody awaits it, but the interpreter knows who made it.
             found = {add_origin(stem, *view), false};
         } else if (view->has_parent && !has_sure_awaiter && options_.with_inferred && !path_.ends_in_cycle &&
@@ -262,10 +281,12 @@ std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place s
             }
         }
         if (i == 0) break;
-        found.place = add_boundary(found.place, view->label);
+        const AsyncTask& task_above = reading.sweep.tasks[path_.tasks[i]];
+        const bool runs = task_above.state == TaskState::kRunning;
+        if (runs && view->chain.steps.empty()) return std::nullopt;  // it was never seen suspended
+        found.place = add_task(found.place, task_above, *view);
         const TaskEdge* below = edge_between(reading.graph, path_.tasks[i - 1], path_.tasks[i]);
         if (below == nullptr) return std::nullopt;
-        const bool runs = reading.sweep.tasks[path_.tasks[i]].state == TaskState::kRunning;
         if (below->is_wait && runs) return std::nullopt;  // who waits does not run
         // One that does not wait for it stands elsewhere by now: only its own coroutine is sure to be there.
         found.place = trie_.add_coroutines(found.place, view->chain, below->is_wait ? view->chain.steps.size() : 1);
@@ -276,8 +297,8 @@ std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place s
 // Whether the very task was there in an earlier tick: asyncio numbers tasks, and gives no number twice.
 bool AsyncSampler::was_known(const AsyncTask& task, Address root_frame) const {
     const auto known = owners_.find(raw(root_frame));
-    return known != owners_.end() && known->second.task == task.address && task.name.number != 0 &&
-           known->second.number == task.name.number && known->second.first_turn < turn_;
+    return known != owners_.end() && known->second.task == task.address && task.identity != 0 &&
+           known->second.identity == task.identity && known->second.first_turn < turn_;
 }
 
 // Reads a task whose own frame `frame` was seen to run, and those above it. The frame was this task's at the moment
@@ -349,6 +370,7 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackB
     while (first < count && !codes_.entry(chain.steps[first].code).is_generator) ++first;
     Loop* loop = find_loop(thread);
     if (loop == nullptr) return std::nullopt;
+    if (loop->is_hub) return splice_greenlet(thread, chain, context_version, place_steps);
     if (first == count) {
         // Nothing of a task: the loop itself, or a plain callback.
         learn_stem(*loop, chain, fold, place_steps);
@@ -420,7 +442,7 @@ std::uint32_t AsyncSampler::place_waiting(const Loop& loop) {
             continue;
         }
         if (path->is_inferred) inferred_ += samples;
-        AsyncStacks::Place place = add_boundary(path->place, view->label);
+        AsyncStacks::Place place = add_task(path->place, all_.sweep.tasks[task], *view);
         place = trie_.add_coroutines(place, view->chain, view->chain.steps.size());
         if (all_.sweep.tasks[task].state == TaskState::kReady) place = trie_.marker(place, "[ready]");
         waiting_.push_back({place, samples});
@@ -433,7 +455,7 @@ std::uint32_t AsyncSampler::place_waiting(const Loop& loop) {
 bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_still, bool runs) {
     Loop* loop = find_loop(thread);
     if (loop == nullptr || !loop->has_stem) return false;
-    if (!is_still) loop->is_current = false;
+    if (!is_still || must_look_again_) loop->is_current = false;
     if (!loop->is_current) {
         look();
         loop = find_loop(thread);

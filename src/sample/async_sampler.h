@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asyncio within a tick: puts the tasks that wait for what runs in a loop's thread above it, for which it reads that
+// Asyncio (and trio, and gevent) within a tick: puts the tasks that wait for what runs in a loop's thread above it, for which it reads that
 // task and those above it alone; where every task is wanted it looks at all when a loop has moved, and records
 // those that wait. A path is shown only if it was read as of one moment and belongs to the sample; else the
 // thread's own stack is, and counted as unlinked. Threads without a loop cost nothing here.
@@ -97,7 +97,8 @@ public:
 private:
     struct View {  // of a task that a path went over
         Address coroutine{};
-        TaskName name;  // with its number, by which a task is known from a later one at the same address
+        StringId given = kNoString;
+        std::uint64_t identity = 0;  // by which a task is known from a later one at the same address
         StackBuilder::Chain chain;
         StringId label = kNoString;
         AsyncStacks::Place parent;  // where its boundary stood last below another task
@@ -110,7 +111,7 @@ private:
     };
     struct Owner {  // of a root frame: the task whose coroutine it belongs to
         Address task{};
-        std::uint64_t number = 0;
+        std::uint64_t identity = 0;
         std::uint64_t first_turn = 0;  // in which it was seen first
     };
     struct Reading {  // tasks as they were read together
@@ -123,6 +124,7 @@ private:
         Address interpreter{};
         AsyncStacks::Place stem;  // the thread's own frames down to the loop's
         bool has_stem = false;
+        bool is_hub = false;      // of gevent
         bool is_current = false;  // its tasks were looked at since its thread fell asleep
         std::vector<Address> shown;         // tasks that this tick's own sample of the thread shows
         std::chrono::nanoseconds owed{0};   // time that the next record of waiting tasks stands for
@@ -168,6 +170,8 @@ private:
     View* view_of(const Reading& reading, TaskIndex task);
     [[nodiscard]] bool frames_still_stand(const StackBuilder::Chain& chain);
     AsyncStacks::Place add_boundary(AsyncStacks::Place place, StringId label);
+    // The boundary of a task; none for a thread's main greenlet, whose frames are the thread's own.
+    AsyncStacks::Place add_task(AsyncStacks::Place place, const AsyncTask& task, const View& view);
     [[nodiscard]] bool has_origin(const Reading& reading, TaskIndex task, View& view);  // async_creation.cpp
     AsyncStacks::Place add_origin(AsyncStacks::Place place, const View& view);
     [[nodiscard]] const TaskEdge* edge_between(const TaskGraph& graph, TaskIndex task, TaskIndex awaiter) const;
@@ -180,6 +184,20 @@ private:
     bool read_task_of(Loop& loop, Address task, const RawFrame& frame, std::uint64_t version, Reading& reading,
                       TaskIndex& index, bool& is_same_step);
     bool find_root(Loop& loop, const RawFrame& frame, std::uint64_t version);
+    // async_greenlets.cpp
+    [[nodiscard]] bool is_hubs_own(const StackBuilder::Chain& chain) const;
+    [[nodiscard]] Address greenlet_seen_running(Address thread) const;
+    // What an outermost frame that was seen on the thread is to a greenlet.
+    enum class Bottom : std::uint8_t {
+        kOwn,      // its own, and it ran
+        kOther,    // its own, but another one ran
+        kUnknown,
+    };
+    Bottom read_greenlet_of(Loop& loop, Address greenlet, const RawFrame& frame, std::uint64_t version);
+    bool find_greenlet(Loop& loop, const RawFrame& frame, std::uint64_t version);
+    void learn_bottom(const Loop& loop, const StackBuilder::Chain& chain);
+    std::optional<Spliced> splice_greenlet(Address thread, const StackBuilder::Chain& chain, std::uint64_t version, const PlaceSteps& place_steps);
+
     void find_inner_roots(Loop& loop, const StackBuilder::Chain& chain, std::size_t first, std::uint64_t version);
     [[nodiscard]] Address item_in_copy(const WorkerFrame& worker, ThreadReader& reader);
     [[nodiscard]] bool is_sure_work(const Worker& worker, const KnownWork& before, const KnownWork& now, std::uint64_t version) const;
@@ -228,6 +246,7 @@ private:
     std::chrono::nanoseconds next_look_{0};
     AsyncioReader::Hold hold_;
     bool is_fresh_ = false;      // looked at in this tick
+    bool must_look_again_ = false;  // though nothing moves: what was read once is to be read twice
     bool is_last_ = false;       // no look will follow
     std::uint32_t looks_ = 0;
     std::uint32_t readings_ = 0;  // looks, and paths by themselves

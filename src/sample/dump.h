@@ -38,7 +38,7 @@ struct DumpThread {
     std::vector<DumpFrame> frames;   // leaf first
 };
 
-// A task of asyncio that is not done.
+// A task of asyncio or trio, or a greenlet of gevent, that is not done.
 struct DumpTask {
     struct Awaiter {
         std::size_t task = 0;  // index in Dump::tasks
@@ -47,14 +47,15 @@ struct DumpTask {
         std::uint32_t depth = 1;  // ... how many of its coroutines, the outermost first, lead to what made the task
     };
     std::uint64_t id = 0;  // its address: unique among those that live at one time
+    bool is_greenlet = false;
     std::string name;
-    bool is_named = false;  // by the program; else asyncio's "Task-N"
-    std::string coroutine;  // qualified name of its outermost coroutine
+    bool is_named = false;  // by the program; else asyncio's "Task-N", or what the greenlet runs
+    std::string coroutine;  // qualified name of its outermost coroutine, or of what the greenlet runs
     TaskState state = TaskState::kWaiting;
     bool has_begun = true;
     std::optional<std::uint64_t> thread;         // native id; empty: its loop does not run
     std::string waiting_on;                      // type of the future that it waits for; empty: none
-    std::optional<std::size_t> waiting_on_task;  // where that is a task
+    std::optional<std::size_t> waiting_on_task;  // where that is a task, and the only one
     std::vector<DumpFrame> frames;               // leaf first
     std::vector<Awaiter> awaiters;
     std::vector<std::uint64_t> workers;  // native ids of the threads that do work for it

@@ -33,6 +33,7 @@ std::vector<DumpFrame> DumpTasks::text_of(std::vector<RawFrame> frames) {
 std::vector<DumpFrame> DumpTasks::frames_of(const AsyncTask& task, std::span<const DumpWalk> walks) {
     const std::span<const RawFrame> chain = sweep_.frames_of(task);
     std::vector<RawFrame> frames(chain.begin(), chain.end());
+    if (task.is_greenlet && task.state == TaskState::kRunning) return frames_of_thread(task.thread, walks);
     if (task.state != TaskState::kRunning || chain.empty()) return text_of(std::move(frames));
     tsl::robin_set<std::uint64_t> roots;
     for (const AsyncTask& other : sweep_.tasks) {
@@ -51,13 +52,22 @@ std::vector<DumpFrame> DumpTasks::frames_of(const AsyncTask& task, std::span<con
     return text_of(std::move(frames));
 }
 
+// A thread's stack is that of the greenlet that runs in it, to its bottom.
+std::vector<DumpFrame> DumpTasks::frames_of_thread(Address thread, std::span<const DumpWalk> walks) {
+    for (const DumpWalk& walk : walks) {
+        if (walk.thread == thread && thread != kNullAddress) return text_of(walk.frames);
+    }
+    return {};
+}
+
 DumpTask DumpTasks::describe(const AsyncTask& task, std::span<const DumpWalk> walks) {
     DumpTask shown;
     const auto text = [&](StringId id) { return std::string(stacks_->string(id)); };
     shown.id = raw(task.address);
     shown.is_named = task.name.given != kNoString;
-    shown.name = shown.is_named ? text(task.name.given) : fmt::format("Task-{}", task.name.number);
+    shown.is_greenlet = task.is_greenlet;
     shown.coroutine = text(task.coroutine_name);
+    shown.name = shown.is_named ? text(task.name.given) : task.is_greenlet ? shown.coroutine : fmt::format("Task-{}", task.name.number);
     shown.state = task.state;
     shown.has_begun = task.has_begun;
     for (const DumpWalk& walk : walks) {
@@ -65,7 +75,9 @@ DumpTask DumpTasks::describe(const AsyncTask& task, std::span<const DumpWalk> wa
     }
     if (task.state == TaskState::kWaiting) shown.waiting_on = text(task.waits_for_type);
     shown.frames = frames_of(task, walks);
-    for (OriginFrame& frame : read_coroutine_origin(*memory_, *layout_, reader_->asyncio_layout().coroutine_origin, task.coroutine)) {
+    auto origin = task.is_greenlet ? read_spawning_stack(*memory_, *layout_, task.origin)
+                                   : read_coroutine_origin(*memory_, *layout_, reader_->asyncio_layout().coroutine_origin, task.coroutine);
+    for (OriginFrame& frame : origin) {
         shown.creation.push_back({FrameKind::kPython, std::move(frame.function), std::move(frame.file), frame.line});
     }
     return shown;
@@ -115,6 +127,12 @@ void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const
     std::vector<std::size_t> place(sorted.size());
     for (std::size_t i = 0; i < sorted.size(); ++i) place[sorted[i]] = i;
 
+    // A greenlet is told as one that waits for others by those alone.
+    std::vector<std::vector<TaskIndex>> joined(sweep_.tasks.size());
+    for (const TaskEdge& edge : sweep_.edges) {
+        if (edge.is_wait && sweep_.tasks[edge.awaiter].is_greenlet) joined[edge.awaiter].push_back(edge.task);
+    }
+
     dump.tasks.clear();
     for (const TaskIndex index : sorted) {
         const AsyncTask& task = sweep_.tasks[index];
@@ -122,6 +140,9 @@ void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const
         for (std::size_t i = 0; i < sweep_.tasks.size() && is_task(task.waits_for_kind); ++i) {
             if (sweep_.tasks[i].address == task.waits_for) shown.waiting_on_task = place[i];
         }
+        if (joined[index].size() == 1) shown.waiting_on_task = place[joined[index].front()];
+        if (joined[index].size() > 1) shown.waiting_on = fmt::format("{} greenlets", joined[index].size());
+        if (task.is_greenlet && !graph.awaiters(index).empty()) shown.creation.clear();  // who spawned it stands above it
         for (const TaskEdge& edge : graph.awaiters(index)) {
             shown.awaiters.push_back({place[edge.awaiter], edge.source, edge.is_wait, edge.depth});
         }

@@ -31,6 +31,7 @@ public:
 
 private:
     [[nodiscard]] std::vector<DumpFrame> frames_of(const AsyncTask& task, std::span<const DumpWalk> walks);
+    [[nodiscard]] std::vector<DumpFrame> frames_of_thread(Address thread, std::span<const DumpWalk> walks);
     [[nodiscard]] std::vector<DumpFrame> text_of(std::vector<RawFrame> frames);
     void find_workers(const ThreadList& threads, std::span<const DumpWalk> walks);
     [[nodiscard]] DumpTask describe(const AsyncTask& task, std::span<const DumpWalk> walks);

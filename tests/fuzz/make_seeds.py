@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes seeds for the fuzz targets of line tables, debug offsets, objects, asyncio, call frame information,
+"""Writes seeds for the fuzz targets of line tables, debug offsets, objects, asyncio, gevent, call frame information,
 the commands of watch, and walks.
 
     python3 tests/fuzz/make_seeds.py DIRECTORY
@@ -163,14 +163,22 @@ def watch():
     save("watch", "config-broken", b"\1functions = [\nrate = -1e999\n")
 
 
-def asyncio():
-    """Changes of single words of the target's own small asyncio: five bytes each, see fuzz_asyncio.cpp."""
+def changes_of(subject, words):
+    """Changes of single words of the target's own small program: five bytes each, see tests/support/damage.h."""
     for choice in range(5):
-        save("asyncio", "whole-%d" % choice, bytes([choice]))
+        save(subject, "whole-%d" % choice, bytes([choice]))
         for step in (1, 7, 31):
             changes = b"".join(struct.pack("<HBH", place, kind, place * 3 + kind)
-                               for place, kind in zip(range(0, 700, step * 3), [0, 1, 1, 2, 3] * 50))
-            save("asyncio", "changed-%d-%d" % (choice, step), bytes([choice]) + changes[: 5 * 60])
+                               for place, kind in zip(range(0, words, step * 3), [0, 1, 1, 2, 3] * 50))
+            save(subject, "changed-%d-%d" % (choice, step), bytes([choice]) + changes[: 5 * 60])
+
+
+def asyncio():
+    changes_of("asyncio", 700)
+
+
+def gevent():
+    changes_of("gevent", 9000)
 
 
 def known_layouts():
@@ -357,4 +365,5 @@ native_file()
 objects()
 watch()
 asyncio()
+gevent()
 walks()

@@ -172,7 +172,8 @@ def test_greenlets_of_gevent(interpreter, tmp_path):
         numbers = {re.match(r"g\d", name)[0] for name in text.split() if re.match(r"g\d", name)}
         assert len(numbers) <= 1, text
         if text.endswith("_work") and stack[0].name != "[unproved]":
-            assert text in expected, text
+            # One that was not known, or whose parent has ended, stands by itself.
+            assert any(one == text or one.endswith(" " + text) for one in expected), text
 
 
 # --- greenlets within tasks ---------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Greenlets of gevent without asyncio: spawn, join, a pool and a server under load. Needs gevent.
 
-Each stack is that of one greenlet, from its own function on.
+Each stack is that of one greenlet below the one that waits for it or has spawned it.
 """
 import json
 import time
@@ -11,7 +11,7 @@ from gevent import socket
 from gevent.pool import Pool
 from gevent.pywsgi import WSGIServer
 
-STACKS = ["g1_child g1_leaf g1_work", "g2_item g2_work", "g3_app g3_work", "main g4 g4_work"]
+STACKS = ["g1 g1_child g1_leaf g1_work", "g2 g2_item g2_work", "g3_app g3_work", "main g4 g4_work"]
 
 
 def work():

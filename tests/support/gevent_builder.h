@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A small gevent in a FakeMemory: a hub, a thread's main greenlet and greenlets, each in one list of the garbage
+// collector, as greenlet 3.1.1 and gevent 24.2.1 keep them on 3.12.
+#pragma once
+
+#include "support/frame_holding.h"
+#include "support/process_builder.h"
+
+#include <string>
+#include <vector>
+
+namespace pyprof::test {
+
+class GeventBuilder {
+public:
+    static constexpr std::uint64_t kPthread = 0x7f0000001000;
+
+    explicit GeventBuilder(ProcessBuilder& builder) : builder_(builder) {
+        greenlet_type_ = builder.type("greenlet.greenlet", {.basic_size = 40, .dict_offset = 24});
+        own_type_ = builder.type("gevent._gevent_cgreenlet.Greenlet", {.basic_size = 144, .dict_offset = 24, .base = greenlet_type_});
+        hub_type_ = builder.type("Hub", {.basic_size = 40, .dict_offset = 24, .flags = 1U << 9U, .base = greenlet_type_});
+        frame_type_ = builder.type("frame");
+        none_ = typed(builder.object(16), "NoneType");
+        state_ = builder.allocate(64);
+        main = object(greenlet_type_, {});
+        builder.memory().put(state_, raw(main));
+        suspend(main, ~0ULL, "main_function");
+        hub = object(hub_type_, {{"thread_ident", typed(builder.big_integer(kPthread), "int")}});
+        set_words(hub, 1, 4096, kNullAddress, main);
+        set_running(hub);
+    }
+
+    // Suspended in a function of this name.
+    Address greenlet(const std::string& name) {
+        const Address function = typed(builder_.function(builder_.code({})), "function");
+        builder_.put_field(function, builder_.layout().function.qualname, raw(typed(builder_.str(name), "str")));
+        const Address made = object(own_type_, {{"_run", function}});
+        builder_.memory().put(made + 48, raw(none_));
+        builder_.memory().put(made + 56, raw(typed(builder_.tuple({}), "tuple")));
+        builder_.memory().put(made + 64, raw(typed(builder_.dict(std::vector<std::pair<std::string, Address>>{}), "dict")));
+        for (const std::uint64_t offset : {72, 80, 88, 104, 112, 120}) builder_.memory().put(made + offset, raw(none_));
+        set_links(made, {});
+        suspend(made, 4096, name);
+        return made;
+    }
+    void set_links(Address greenlet, const std::vector<Address>& links) { builder_.memory().put(greenlet + 96, raw(list_of(builder_, links))); }
+    void set_spawner(Address greenlet, Address spawner) {
+        const Address reference = typed(builder_.object(64), "weakref.ReferenceType");
+        builder_.memory().put(reference + header(), raw(spawner));
+        builder_.memory().put(greenlet + 72, raw(reference));
+    }
+    // The method `switch` of a greenlet.
+    Address switch_of(Address greenlet, const std::string& name = "switch") {
+        const Address text = builder_.allocate(16);
+        builder_.memory().write(text, std::as_bytes(std::span(name.data(), name.size())));
+        const Address definition = builder_.allocate(32);
+        builder_.memory().put(definition, raw(text));
+        const Address method = typed(builder_.object(64), "builtin_function_or_method");
+        builder_.memory().put(method + header(), raw(definition));
+        builder_.memory().put(method + header() + 8, raw(greenlet));
+        return method;
+    }
+    // The method `switch` of a Waiter at which a greenlet waits.
+    Address switch_of_waiter(Address greenlet) {
+        const Address waiter = typed(builder_.object(64), "gevent._gevent_c_waiter.MultipleWaiter");
+        builder_.memory().put(waiter + header() + 8, raw(hub));
+        builder_.memory().put(waiter + header() + 16, raw(greenlet));
+        const Address method = typed(builder_.object(64), "method");
+        builder_.memory().put(method + header() + 8, raw(waiter));
+        return method;
+    }
+    // An event at which greenlets wait.
+    Address event(const std::vector<Address>& links) {
+        const Address made = builder_.object(72, builder_.type("gevent._gevent_cevent.Event", {.basic_size = 72}));
+        builder_.memory().put(made + 48, raw(list_of(builder_, links)));
+        return made;
+    }
+    // The words of the part that greenlet itself keeps.
+    void set_words(Address greenlet, std::uint64_t start, std::uint64_t stop, Address frame, Address parent) {
+        const Address pimpl = builder_.allocate(256);
+        builder_.memory().put(pimpl + 8, raw(greenlet));
+        builder_.memory().put(pimpl + 56, start);
+        builder_.memory().put(pimpl + 64, stop);
+        builder_.memory().put(pimpl + 104, raw(frame));
+        if (stop != ~0ULL) {
+            builder_.memory().put(pimpl + 176, raw(main));
+            builder_.memory().put(pimpl + 192, raw(parent));
+        }
+        if (stop == ~0ULL) builder_.memory().put(pimpl + 168, raw(state_));
+        builder_.memory().put(greenlet + header() + 16, raw(pimpl));
+    }
+    void set_running(Address greenlet) { builder_.memory().put(state_ + 8, raw(greenlet)); }
+
+    // sys.modules, and the objects in a list of the collector.
+    void publish(Address interpreter, Address runtime, const std::vector<Address>& objects) {
+        const auto module = [&](const char* name, Address type) { return builder_.module(builder_.dict({{name, type}, {"other", none_}})); };
+        builder_.set_modules(interpreter, builder_.dict({{"gevent.hub", module("Hub", hub_type_)}, {"gevent.greenlet", module("Greenlet", own_type_)}}));
+        const Layout& layout = builder_.layout();
+        const bool is_runtimes = has(layout.runtime.gc_collecting);
+        const Address end = is_runtimes ? runtime + at(layout.runtime.gc_collecting) : interpreter + at(layout.interpreter.gc_collecting);
+        head = Address{raw(end) & ~std::uint64_t{7}} - 176;
+        std::vector<Address> nodes{head};
+        for (const Address one : objects) nodes.push_back(one - 16);
+        for (std::size_t i = 0; i < nodes.size(); ++i) {
+            const Address next = nodes[(i + 1) % nodes.size()];
+            builder_.memory().put(nodes[i], raw(next));
+            builder_.memory().put(next + 8, raw(nodes[i]));
+        }
+    }
+
+    Address main{}, hub{}, head{};
+    [[nodiscard]] Address type() const { return own_type_; }
+    [[nodiscard]] Address hub_type() const { return hub_type_; }
+
+private:
+    [[nodiscard]] std::uint64_t header() const { return builder_.layout().object.header_size; }
+    Address typed(Address object, std::string_view name) {
+        builder_.put_field(object, builder_.layout().object.type, raw(builder_.type(name)));
+        return object;
+    }
+    Address object(Address type, const std::vector<std::pair<std::string, Address>>& attributes) {
+        const Address made = builder_.object(160, type);
+        if (!attributes.empty()) builder_.memory().put(made + 24, raw(typed(builder_.dict(attributes), "dict")));
+        return made;
+    }
+    void suspend(Address greenlet, std::uint64_t stop, const std::string& name) {
+        ObjectBuilder::CodeSpec code;
+        code.name = std::u32string(name.begin(), name.end());
+        ProcessBuilder::FrameSpec spec;
+        spec.code = builder_.code(code);
+        spec.stack = 1;
+        Address frame = builder_.heap_frame(spec);
+        if (has(builder_.layout().frame.owner)) {
+            const Address holder = builder_.object(64, frame_type_);
+            builder_.memory().put(holder + header() + 8, raw(frame));
+            frame = holder;
+        } else {
+            builder_.put_field(frame, builder_.layout().object.type, raw(frame_type_));
+        }
+        set_words(greenlet, 4096, stop, frame, hub);
+    }
+
+    ProcessBuilder& builder_;
+    Address state_{};  // ThreadState of greenlet
+    Address greenlet_type_{}, own_type_{}, hub_type_{}, frame_type_{}, none_{};
+};
+
+}  // namespace pyprof::test
