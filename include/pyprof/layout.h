@@ -117,7 +117,7 @@ struct Layout {
         Offset next = kAbsent;
         Offset interp = kAbsent;
         Offset frame = kAbsent;          // up to 3.10
-        Offset cframe = kAbsent;         // 3.11, 3.12
+        Offset cframe = kAbsent;         // 3.10 to 3.12: on the C stack of the thread that runs it
         Offset current_frame = kAbsent;  // 3.13 on
         Offset base_frame = kAbsent;     // 3.15, pointer to the sentinel frame
         Offset status = kAbsent;         // u32 bit field, 3.12 on

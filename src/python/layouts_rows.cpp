@@ -86,6 +86,7 @@ constexpr Layout row_3_10() {
     row.line_table_kind = LineTableKind::kLinetable;
     row.interpreter.size = 113528;
     row.thread.size = 280;
+    row.thread.cframe = 48;
     row.frame.size = 352;
     row.frame.instruction = 96;
     row.frame.executing = 108;

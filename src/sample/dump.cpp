@@ -7,6 +7,7 @@
 #include "sample/dump_native.h"
 #include "sample/dump_tasks.h"
 #include "sample/interpreter_entry.h"
+#include "sample/loops_on_c_stacks.h"
 #include "sample/stack_builder.h"
 #include "sample/thread_reader.h"
 #include "sample/wait_marker.h"
@@ -62,6 +63,7 @@ private:
         std::uint64_t native_id = 0;  // as the thread state says it
         // For native frames; null where there are no Python frames that are known to be real.
         std::unique_ptr<ThreadReader> reader;
+        std::vector<RawFrame> to_find;  // on C stacks, when the target runs again; empty where the entry is known
         StackBuilder::Chain chain;
         std::string wait;
         bool has_frames = false;
@@ -97,12 +99,13 @@ private:
     ThreadCondition at_work_ = ThreadCondition::kRunning;  // of a thread that does not wait; idle where the process is stopped
     std::vector<std::pair<Address, GilFacts>> gils_;
     std::vector<Mapping> mappings_;  // where there are several interpreters
+    LoopsOnCStacks loops_;           // ... and thread states do not tell who runs them
     ThreadList list_;
     AsyncioReader asyncio_;
     DumpTasks tasks_;
     std::vector<DumpWalk> walks_;  // of threads whose stack held still
     std::unique_ptr<DumpNative> native_;  // where native frames are wanted
-    std::vector<ThreadId> all_threads_;   // ... all of the process
+    std::vector<ThreadId> all_threads_;   // ... or C stacks have to be searched: all of the process
     std::vector<std::pair<pid_t, Activity>> bare_activities_;  // ... of those of them that run no Python, before the stop
 };
 
@@ -297,9 +300,13 @@ std::optional<Dumper::Read> Dumper::read_thread(const Seen& seen) {
     if (status == ThreadReader::Status::kNoFrame) return read;
 
     read.has_frames = true;
-    read.entry = entry_on_c_stack(layout_, reader);
     StackBuilder::Chain& chain = read.chain;
     const Walk& walk = reader.walk();
+    if (tells_entries(layout_)) {
+        read.entry = entry_on_c_stack(layout_, reader);
+    } else if (!mappings_.empty()) {
+        read.to_find = walk.frames;
+    }
     const bool complete = builder_.build(walk, chain) != StackBuilder::Built::kTorn && walk.end == WalkEnd::kRoot;
     if (complete && holds_still) {
         append_frames(builder_.stack_of(chain), thread.frames);
@@ -348,8 +355,9 @@ Result<Dump> Dumper::run() {
         Dump rehearsal;
         tasks_.look(list_, false, {}, rehearsal);
     }
+    const bool searches = !mappings_.empty() && !tells_entries(layout_);
+    if (native_ != nullptr || searches) all_threads_ = target_.read_threads().value_or(std::vector<ThreadId>());
     if (native_ != nullptr) {
-        all_threads_ = target_.read_threads().value_or(std::vector<ThreadId>());
         for (const ThreadId& thread : all_threads_) {
             const bool is_python = std::any_of(threads.begin(), threads.end(), [&](const Seen& seen) { return seen.tid == thread.tid; });
             if (!is_python) bare_activities_.emplace_back(thread.tid, activity_of(thread.tid));
@@ -369,6 +377,7 @@ Result<Dump> Dumper::run() {
             stop = std::move(*stopped);
         }
         if (native_ != nullptr) native_->copy_threads(all_threads_, stop.get());
+        if (searches) loops_.copy(target_, all_threads_, mappings_, stop.get());
         for (const Seen& seen : threads) {
             if (auto read = read_thread(seen)) {
                 reads.push_back(std::move(*read));
@@ -377,6 +386,10 @@ Result<Dump> Dumper::run() {
             }
         }
         if (dump.has_asyncio) tasks_.look(list_, !options_.nonblocking, walks_, dump);
+    }
+    for (Read& read : reads) {
+        if (read.to_find.empty()) continue;
+        read.entry = loops_.find(read.to_find, read.interpreter == 0 ? static_cast<pid_t>(read.native_id) : 0);
     }
     dump.threads = join(std::move(reads));
     return dump;

@@ -12,8 +12,10 @@ namespace pyprof {
 
 class ThreadReader;
 
-// Where on the C stack the interpreter of the chain that was read last was entered last; null where that is not known
-// (up to 3.10 nothing tells it).
+// Whether a thread state or its frames tell that; up to 3.9 the C stacks have to be searched (sample/loops_on_c_stacks.h).
+[[nodiscard]] bool tells_entries(const Layout& layout);
+
+// Where on the C stack the interpreter of the chain that was read last was entered last; null where that is not known.
 [[nodiscard]] Address entry_on_c_stack(const Layout& layout, const ThreadReader& reader);
 
 }  // namespace pyprof

@@ -4,7 +4,7 @@
 // frames in each; here they become one stack, and the thread is sampled once. Chains are put together that were proved
 // to have stood there at one moment, and no others: an interpreter that waits below may call the next one already.
 //
-// Where nothing tells whose chains they are (up to 3.10), they stay apart; so they do beside native frames.
+// Where nothing tells whose chains they are (up to 3.9), they stay apart; so they do beside native frames.
 #include "base/clock.h"
 #include "sample/interpreter_entry.h"
 #include "sample/sampler.h"
@@ -20,7 +20,7 @@ using std::chrono::nanoseconds;
 // interpreter is its own.
 void Sampler::find_c_stacks() {
     c_stacks_.clear();
-    has_chains_ = interpreters_.size() > 1 && layout_.frame_root != FrameRoot::kThreadFrame && native_ == nullptr;
+    has_chains_ = interpreters_.size() > 1 && tells_entries(layout_) && native_ == nullptr;
     if (!has_chains_) {
         for (const auto& thread : threads_) {
             thread->is_inner = false;

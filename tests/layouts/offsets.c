@@ -149,12 +149,15 @@ static void print_thread(void) {
 #else
     FIELD("thread.frame", PyThreadState, frame);
 #endif
-#if AT_LEAST(11) && !AT_LEAST(13)
+#if AT_LEAST(10) && !AT_LEAST(13)
     FIELD("thread.cframe", PyThreadState, cframe);
+#else
+    ABSENT("thread.cframe");
+#endif
+#if AT_LEAST(11) && !AT_LEAST(13)
     FIELD("cframe.current_frame", _PyCFrame, current_frame);
     FIELD("cframe.previous", _PyCFrame, previous);
 #else
-    ABSENT("thread.cframe");
     ABSENT("cframe.current_frame");
     ABSENT("cframe.previous");
 #endif

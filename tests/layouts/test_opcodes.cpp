@@ -55,7 +55,7 @@ public:
 
     std::vector<Frame> frames(Address thread) {
         std::vector<Frame> all;
-        const bool through_cframe = has(layout_.thread.cframe);
+        const bool through_cframe = layout_.frame_root == FrameRoot::kThreadCframe;
         const Address holder = through_cframe ? pointer(thread, layout_.thread.cframe) : thread;
         const Offset leaf = through_cframe ? layout_.cframe.current_frame : layout_.thread.current_frame;
         for (Address frame = pointer(holder, leaf); frame != kNullAddress && all.size() < 1000;

@@ -556,14 +556,10 @@ def test_native_dump_has_the_frames_of_a_dump(native_python):
     for native in (told, everything):
         assert set(by_id(native)) == expected
         for thread in native["threads"]:
-            if thread["native_id"] == 0:
-                continue  # up to 3.10 nobody knows which thread runs a sub-interpreter
             kinds = [frame["kind"] for frame in thread["frames"]]
             assert "native" in kinds and (kinds[0] == "marker" or thread["state"] == "running"), thread
             assert all(frame["module"] for frame in thread["frames"] if frame["kind"] == "native" and not frame["file"])
     for thread in everything["threads"]:
-        if thread["native_id"] == 0:
-            continue
         root = thread["frames"][-1]
         assert root["name"].strip("_") in ("start", "clone3", "clone") or root["module"].startswith("libc.so"), root
     for thread in told["threads"]:

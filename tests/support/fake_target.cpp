@@ -139,6 +139,12 @@ void FakePython::remove_thread(Address thread) {
     builder.set_threads(interpreter, threads_);
 }
 
+void FakePython::set_pthread(Address thread, Address pthread, pid_t tid) {
+    builder.put_field(thread, layout().thread.thread_id, raw(pthread));
+    pthreads_[raw(thread)] = pthread;
+    set_tid(thread, tid);
+}
+
 void FakePython::set_tid(Address thread, pid_t tid) {
     builder.put_field(thread, layout().thread.native_thread_id, static_cast<std::uint64_t>(tid));
     builder.put_field(pthreads_[raw(thread)] + kGlibcTid, 0, static_cast<std::uint64_t>(tid), 4);

@@ -81,6 +81,8 @@ public:
     Address add_thread(const ThreadSpec& spec);
     void remove_thread(Address thread);  // from the list alone
     void set_tid(Address thread, pid_t tid);  // the same state and pthread now belong to another thread
+    void set_pthread(Address thread, Address pthread, pid_t tid);  // where what pthread_self() points to stands
+    [[nodiscard]] Address pthread_of(Address thread) const { return pthreads_.at(raw(thread)); }
 
     const Layout& layout() const { return builder.layout(); }
 

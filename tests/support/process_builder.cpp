@@ -111,7 +111,7 @@ void ProcessBuilder::set_leaf(Address thread, Address frame) {
     const Layout::Thread& fields = layout().thread;
     put_field(thread, fields.frame, raw(frame));
     put_field(thread, fields.current_frame, raw(frame));
-    if (!has(fields.cframe)) return;
+    if (!has(layout().cframe.current_frame)) return;
     const auto cframe = read_pointer(memory(), thread + static_cast<std::uint64_t>(fields.cframe));
     put_field(cframe.value_or(kNullAddress), layout().cframe.current_frame, raw(frame));
 }

@@ -4,6 +4,9 @@
 // never stood there together.
 #include "sampling.h"
 
+#include "sample/interpreter_entry.h"
+
+#include <map>
 #include <random>
 
 using namespace pyprof;
@@ -20,7 +23,7 @@ struct Interpreters : Sampling {
         builder().put_field(inner, known.layout.interpreter.next, raw(python.interpreter));
         builder().put_field(python.runtime, known.layout.runtime.interpreters_head, raw(inner));
     }
-    static bool knows(const KnownLayout& known) { return known.layout.frame_root != FrameRoot::kThreadFrame; }
+    static bool knows(const KnownLayout& known) { return tells_entries(known.layout); }
 
     Address add_stack(bool is_main) {
         const Address begin = builder().allocate(kStackBytes);
@@ -49,6 +52,7 @@ struct Interpreters : Sampling {
     Address add_outer(pid_t tid, Address entry, const std::string& leaf_name) {
         outer_frames = entered(entry, leaf_name);
         const Address thread = python.add_thread({tid, outer_frames.leaf, outer_frames.stack});
+        outer_threads[tid] = thread;
         set_cframe(thread, entry, outer_frames.leaf);
         return thread;
     }
@@ -59,7 +63,9 @@ struct Interpreters : Sampling {
         spec.interpreter = inner;
         spec.leaf = inner_frames.leaf;
         spec.native_id = static_cast<std::uint64_t>(names);
-        spec.thread_id = raw(builder().allocate(64));
+        // Up to 3.10 the pthread is all that tells the thread's number.
+        const bool is_numbered = has(python.layout().thread.native_thread_id);
+        spec.thread_id = raw(is_numbered ? builder().allocate(64) : python.pthread_of(outer_threads.at(names)));
         spec.stack = inner_frames.stack;
         const Address thread = builder().thread(spec);
         set_cframe(thread, entry, inner_frames.leaf);
@@ -76,6 +82,7 @@ struct Interpreters : Sampling {
     Address inner{};
     Frames outer_frames;
     Frames inner_frames;
+    std::map<pid_t, Address> outer_threads;
 };
 
 }  // namespace
@@ -108,7 +115,7 @@ TEST_CASE("chains: the C stack tells whose they are, not the thread that made th
         const Address other_stack = s.add_stack(false);
         (void)s.add_outer(100, main_stack + 0x3000, "waits");
         const Address other = s.add_outer(101, other_stack + 0x3000, "call");
-        s.builder().put_field(other, known.layout.thread.thread_id, raw(other_stack) + kStackBytes - 0x100);
+        s.python.set_pthread(other, other_stack + (kStackBytes - 0x400), 101);
         // From 3.13 on a state is bound to the thread that runs it.
         (void)s.add_inner(known.layout.from_debug_offsets ? 101 : 100, other_stack + 0x2000, "inner");
         s.python.target.block(100);
