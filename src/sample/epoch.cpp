@@ -23,7 +23,7 @@ void Epoch::mark_used(CodeIndex code) {
 }
 
 void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
-                std::chrono::nanoseconds when, SampleMarks marks) {
+                std::chrono::nanoseconds when, SampleMarks marks, bool has_sure_names) {
     bool goes_on = false;
     if (!pending_.empty()) {
         SampleRecord& last = pending_.back().record;
@@ -31,7 +31,7 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
         const bool follows = when - last.when <= 2 * weight && all_ticks_ <= last.tick + 1;
         const bool is_equal = last.thread == thread && last.stack == stack && last.marks == marks;
         goes_on = pending_.back().is_run && is_equal && follows;
-        if (goes_on && pending_.size() > open_) {
+        if (goes_on && pending_.size() > open_ && pending_.back().has_sure_names == has_sure_names) {
             ++last.samples;
             last.weight += weight;
             last.when = when;
@@ -39,7 +39,7 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
             return;
         }
     }
-    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_, marks}, path, goes_on});
+    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_, marks}, path, goes_on, true, has_sure_names});
 }
 
 void Epoch::add_many(ThreadIndex thread, StackId stack, PathId path, std::uint32_t samples, std::chrono::nanoseconds weight,
@@ -156,7 +156,7 @@ const Epoch::Result& Epoch::end(std::chrono::nanoseconds now, const std::uint64_
     if (!lost_.empty()) take_back_proofs();
     proofs_.clear();
     for (Pending& pending : pending_) {
-        if (!lost_.empty() && has_lost_names(pending.path, pending.record.tick, &Stale::good_until)) {
+        if (!lost_.empty() && !pending.has_sure_names && has_lost_names(pending.path, pending.record.tick, &Stale::good_until)) {
             pending.record.stack = builder_.unproved(nullptr);
             result_.demoted += pending.record.samples;
         }

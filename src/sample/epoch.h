@@ -67,8 +67,9 @@ public:
     [[nodiscard]] bool is_wary() const { return wanted_ticks_ < kLongestTicks; }
     // Something else stands there by now, which was found before a sample of this tick went through it.
     void drop_replaced(CodeIndex code);
+    // `has_sure_names`: all of them were right at its copy, whatever has become of them.
     void add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
-             std::chrono::nanoseconds when, SampleMarks marks = {});
+             std::chrono::nanoseconds when, SampleMarks marks = {}, bool has_sure_names = false);
     // Several equal stacks of one moment (tasks that wait alike), which weigh `weight` together: a record of its own.
     void add_many(ThreadIndex thread, StackId stack, PathId path, std::uint32_t samples, std::chrono::nanoseconds weight,
                   std::chrono::nanoseconds when);
@@ -92,6 +93,7 @@ private:
         PathId path;
         bool goes_on = false;  // it is the last one's run, but a check of names lies between them
         bool is_run = true;    // of one sample a tick
+        bool has_sure_names = false;
     };
     struct Proof {
         PathId path;

@@ -23,31 +23,33 @@ void LoopsOnCStacks::copy(Target& target, std::span<const ThreadId> threads, std
 }
 
 void LoopsOnCStacks::add(Memory& memory, pid_t tid, const RegisterSet& registers, std::span<const Mapping> mappings) {
-    const Address pointer{raw(registers.stack_pointer()) & ~std::uint64_t{7}};
+    const Address pointer = registers.stack_pointer();
     const auto mapping = std::find_if(mappings.begin(), mappings.end(), [&](const Mapping& candidate) {
         return is_within(pointer, candidate.start, candidate.end);
     });
     if (mapping == mappings.end()) return;
     const std::uint64_t size = distance(pointer, mapping->end);
     if (size > kMostBytes - bytes_) return;
-    Stack stack{tid, pointer, {}};
-    for (unsigned number = 0; number < RegisterSet::kReturnAddress; ++number) {
-        if (registers.knows(number) && number != RegisterSet::kRsp) stack.words.push_back(registers.value(number));
-    }
-    const std::size_t pushed = stack.words.size();
-    stack.begin = Address{raw(pointer) - pushed * sizeof(std::uint64_t)};
-    stack.words.resize(pushed + size / sizeof(std::uint64_t));
-    if (!read_bytes(memory, pointer, std::as_writable_bytes(std::span(stack.words).subspan(pushed)))) return;
+    StackCopy stack{registers, pointer, std::vector<std::byte>(size)};
+    if (!read_bytes(memory, pointer, stack.bytes)) return;
     bytes_ += size;
-    stacks_.push_back(std::move(stack));
+    stacks_.emplace_back(tid, std::move(stack));
 }
 
-// From the top of the stack down, and from the root of the chain to its leaf.
-Address LoopsOnCStacks::find_on(const Stack& stack, std::span<const RawFrame> frames) {
+// From the top of the stack down, and from the root of the chain to its leaf, which may stand in a register alone.
+Address find_loop(const StackCopy& stack, std::span<const RawFrame> frames) {
+    constexpr std::uint64_t kWord = sizeof(std::uint64_t);
+    const Address pointer = stack.registers.stack_pointer();
     std::size_t left = frames.size();
-    for (std::size_t i = stack.words.size(); i-- > 0 && left > 0;) {
-        if (stack.words[i] != raw(frames[left - 1].address)) continue;
-        if (--left == 0) return stack.begin + i * sizeof(std::uint64_t);
+    for (Address at{raw(stack.end()) & ~(kWord - 1)}; left > 0 && raw(at) >= raw(pointer) + kWord;) {
+        at = at - kWord;
+        const auto word = stack.word_at(at);
+        if (!word || *word != raw(frames[left - 1].address)) continue;
+        if (--left == 0) return at;
+    }
+    if (left != 1) return kNullAddress;
+    for (unsigned number = 0; number < RegisterSet::kReturnAddress; ++number) {
+        if (stack.registers.knows(number) && stack.registers.value(number) == raw(frames.front().address)) return pointer;
     }
     return kNullAddress;
 }
@@ -55,10 +57,10 @@ Address LoopsOnCStacks::find_on(const Stack& stack, std::span<const RawFrame> fr
 Address LoopsOnCStacks::find(std::span<const RawFrame> frames, pid_t own) const {
     Address found{};
     std::size_t count = 0;
-    for (const Stack& stack : stacks_) {
-        const Address here = frames.empty() ? kNullAddress : find_on(stack, frames);
+    for (const auto& [tid, stack] : stacks_) {
+        const Address here = find_loop(stack, frames);
         if (here == kNullAddress) continue;
-        if (own != 0 && stack.tid == own) return here;
+        if (own != 0 && tid == own) return here;
         found = here;
         ++count;
     }

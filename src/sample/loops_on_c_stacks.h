@@ -8,14 +8,19 @@
 
 #include <pyprof/target.h>
 
+#include "native/stack_copy.h"
 #include "python/frames.h"
 #include "sample/triage.h"
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace pyprof {
+
+// The same on one copied stack, where none is known to hold them too: what an earlier call left there looks alike.
+[[nodiscard]] Address find_loop(const StackCopy& stack, std::span<const RawFrame> frames);
 
 class LoopsOnCStacks {
 public:
@@ -27,17 +32,11 @@ public:
     [[nodiscard]] Address find(std::span<const RawFrame> frames, pid_t own) const;
 
 private:
-    struct Stack {
-        pid_t tid = 0;
-        Address begin{};  // of words[0]; the registers stand there as if they had been pushed
-        std::vector<std::uint64_t> words;
-    };
     void add(Memory& memory, pid_t tid, const RegisterSet& registers, std::span<const Mapping> mappings);
-    static Address find_on(const Stack& stack, std::span<const RawFrame> frames);
 
     static constexpr std::uint64_t kMostBytes = 64U << 20;  // of all stacks
 
-    std::vector<Stack> stacks_;
+    std::vector<std::pair<pid_t, StackCopy>> stacks_;
     std::uint64_t bytes_ = 0;
 };
 

@@ -166,6 +166,7 @@ NativeStacks::Joined NativeStacks::merge(pid_t tid, std::span<const Part> parts)
         std::vector<bool> loops;
         for (const NativeFrame& frame : frames_) loops.push_back(is_loop(frame));
         merge_by_count(native, loops, python_frames_, merged_);
+        joined.extra_loops = std::count(loops.begin(), loops.end(), true) - static_cast<std::int64_t>(python_frames_);
     } else {
         merge_by_address(native, runs_, merged_);
     }

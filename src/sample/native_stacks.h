@@ -34,6 +34,7 @@ public:
         StackId stack = kRootStack;
         bool is_complete = true;
         std::uint32_t unplaced = 0;
+        std::int64_t extra_loops = 0;  // up to 3.10: the interpreter's loops on the C stack, less the Python frames
         bool has_native = true;  // false: only the Python frames of the first part, whose stack fits no other, or no C stack
     };
     // The Python frames of one interpreter on the thread, of the same moment as the copied stack.

@@ -103,10 +103,10 @@ bool Sampler::has_stack_to_show(Thread& thread, ThreadReader::Status status) {
     if (status == ThreadReader::Status::kNoFrame ||
         (options_.which == WhichThreads::kGilHolder && !thread.holds_gil && !has_chains_)) {
         thread.has_nothing = thread.seen == ThreadTriage::State::kBlocked;
-        if (thread.is_inner) thread.runner = named_runner(thread);
+        if (thread.is_inner && !copies_c_stacks()) thread.runner = named_runner(thread);
         return false;
     }
-    return find_runner(thread);
+    return copies_c_stacks() || find_runner(thread);
 }
 
 void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) {
@@ -210,12 +210,12 @@ void Sampler::record_sampled(Thread& thread, const Sampled& sampled, bool collec
     thread.last_stack = stack;
     thread.last_names = names;
     thread.has_last = sampled.is_known && thread.seen == ThreadTriage::State::kBlocked;
-    record(thread, stack, names, when, weight);
+    record(thread, stack, names, when, weight, sampled.has_sure_names && !has_callers);
 }
 
-void Sampler::record(Thread& thread, StackId stack, PathId names, nanoseconds when, nanoseconds weight) {
+void Sampler::record(Thread& thread, StackId stack, PathId names, nanoseconds when, nanoseconds weight, bool has_sure_names) {
     const SampleMarks marks{thread.seen == ThreadTriage::State::kRunning, thread.holds_gil};
-    epoch_.add(index_of(thread), stack, names, weight, when - start_, marks);
+    epoch_.add(index_of(thread), stack, names, weight, when - start_, marks, has_sure_names);
 }
 
 Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
@@ -224,7 +224,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
         has_start_ = true;
     }
     if (stopper_ != nullptr && stopper_->has_late()) settle();
-    if (native_ != nullptr && stopper_ != nullptr && !holds_.allows(when)) {
+    if (copies_c_stacks() && !holds_.allows(when)) {
         ++figures_.held_back;
         if (epoch_.is_due(when)) end_epoch(when);
         return Outcome::kHeldBack;

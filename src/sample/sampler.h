@@ -114,6 +114,7 @@ private:
         bool is_registered = false;
         ThreadReader::Status status = ThreadReader::Status::kNoFrame;  // of its last read
         std::uint64_t planned_tick = 0;  // at which it was read last
+        std::uint64_t misses = 0;        // of its reader, before its last copy with a C stack
         bool shows_tasks_only = false;  // an idle loop, in whose place its tasks are shown
         std::uint64_t context_version = 0;  // as of the sample; 0: not read
         std::size_t version_range = 0;
@@ -150,6 +151,7 @@ private:
         bool is_truncated = false;
         bool is_known = false;  // its path is proved and its frames were read
         bool is_inferred = false;
+        bool has_sure_names = false;
         bool is_leaf_alone = false;  // its callers may follow later; counted when the profile is made ready
         StackId sure_callers = kRootStack;  // of one whose path is not proved: those that stood there at its moment
         StackBuilder::Chain* chain = nullptr;  // the frames that it shows; none where they were not read
@@ -192,11 +194,17 @@ private:
     std::span<const std::uint8_t> filled_of(const Thread& thread);
     void plan_version(Thread& thread);
     void bring_plan_up_to_date(Thread& thread);
+    enum class Held : bool { kNo, kStopped };  // whether the thread was stopped all the while
     // src/sample/sampler_native.cpp
     void take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
-    bool copy_native(Thread& thread, ThreadReader::Status& status);
+    [[nodiscard]] bool copies_c_stacks() const { return native_ != nullptr && stopper_ != nullptr; }  // of running threads, too
+    std::optional<StackBuilder::Place> copy_native(Thread& thread);
+    void list_native_chains(Thread& thread);
+    void find_native_parts(Thread& thread);
+    std::optional<StackBuilder::Place> build_native_parts(Held held);
+    [[nodiscard]] bool has_other_loops(const NativeStacks::Joined& joined) const;
     void take_native_loop(Thread& thread, Sampled sampled, const AsyncSampler::PlaceSteps& place, std::size_t steps);
-    bool copy_native_once(Thread& thread, bool finish_in_stop, ThreadReader::Status& status, bool& has_stack);
+    bool copy_native_once(Thread& thread, bool finish_in_stop, std::optional<StackBuilder::Place>& python);
     void look_again(ThreadTriage& triage, ThreadTriage::State& seen, std::chrono::nanoseconds when);
     void note_stop(const StackCopier::Copied& copied);
     void refresh_bare_threads();
@@ -207,6 +215,8 @@ private:
     void find_c_stacks();
     void notice_new_states();
     [[nodiscard]] Thread* named_runner(const Thread& thread) const;
+    [[nodiscard]] Thread* living_runner(Thread& thread);
+    [[nodiscard]] Thread* first_of_same_thread(const Thread& thread) const;
     bool find_runner(Thread& thread);
     [[nodiscard]] bool stayed_blocked(const Thread& thread) const;
     void take_chains(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
@@ -220,7 +230,6 @@ private:
     [[nodiscard]] bool has_sure_name(CodeIndex code);
     [[nodiscard]] bool is_complete(const Walk& walk, const StackBuilder::Chain& chain, StackBuilder::Built built) const;
     // src/sample/sampler_names.cpp
-    enum class Held : bool { kNo, kStopped };  // whether the thread was stopped all the while
     void note_copy(Epoch::CopyFor what);
     void note_copied(std::span<const ReadRange> ranges);
     ThreadReader::Status take_copies(Thread& thread, std::span<const std::uint8_t> filled);
@@ -245,7 +254,7 @@ private:
     void take_loops(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void take_worker(LoopSample& taken, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void record(Thread& thread, StackId stack, PathId names, std::chrono::nanoseconds when,
-                std::chrono::nanoseconds weight);
+                std::chrono::nanoseconds weight, bool has_sure_names = false);
     void end_epoch(std::chrono::nanoseconds now);
     [[nodiscard]] Interpreter* interpreter_of(const Thread& thread);
     [[nodiscard]] const Interpreter* interpreter_of(const Thread& thread) const;
@@ -307,6 +316,9 @@ private:
     std::unique_ptr<ThreadStopper> no_stopper_;
     std::unique_ptr<NativeStacks> native_;
     std::vector<Thread*> native_planned_;
+    std::vector<Thread*> native_chains_;  // that are copied with a thread's C stack, its own first
+    std::vector<Chain> native_parts_;     // ... that stand on it, the one entered last first
+    std::vector<NativeStacks::Part> parts_;
     std::vector<std::unique_ptr<BareThread>> bare_threads_;
     std::size_t interpreter_ranges_ = 0;
     bool must_refresh_ = true;

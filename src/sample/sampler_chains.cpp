@@ -4,7 +4,8 @@
 // frames in each; here they become one stack, and the thread is sampled once. Chains are put together that were proved
 // to have stood there at one moment, and no others: an interpreter that waits below may call the next one already.
 //
-// Where nothing tells whose chains they are (up to 3.9), they stay apart; so they do beside native frames.
+// Where nothing tells whose chains they are (3.8 and 3.9 without native frames), they stay apart. With native frames
+// they are put together where the thread is stopped for its C stack (sampler_native.cpp).
 #include "base/clock.h"
 #include "sample/interpreter_entry.h"
 #include "sample/sampler.h"
@@ -20,7 +21,8 @@ using std::chrono::nanoseconds;
 // interpreter is its own.
 void Sampler::find_c_stacks() {
     c_stacks_.clear();
-    has_chains_ = interpreters_.size() > 1 && tells_entries(layout_) && native_ == nullptr;
+    // A thread that is stopped for its C stack shows what stands on it.
+    has_chains_ = interpreters_.size() > 1 && (tells_entries(layout_) || copies_c_stacks());
     if (!has_chains_) {
         for (const auto& thread : threads_) {
             thread->is_inner = false;
@@ -38,7 +40,7 @@ void Sampler::find_c_stacks() {
     const auto mappings = target_.read_mappings();
     for (const auto& thread : threads_) {
         thread->is_inner = id_of(thread) != 0;
-        thread->runner = thread->is_inner ? named_runner(*thread) : thread.get();
+        thread->runner = !thread->is_inner ? thread.get() : copies_c_stacks() ? living_runner(*thread) : named_runner(*thread);
         if (!mappings) continue;
         const bool is_first = thread->triage.tid() == target_.pid();
         const auto stack = std::find_if(mappings->begin(), mappings->end(), [&](const Mapping& mapping) {
@@ -64,9 +66,18 @@ void Sampler::notice_new_states() {
     }
 }
 
+// The first one of the kernel thread that made the state, which may be itself; null where that has ended.
+Sampler::Thread* Sampler::living_runner(Thread& thread) {
+    if (target_.read_activity(thread.triage.tid()).kind == Activity::Kind::kGone) return nullptr;
+    return first_of_same_thread(thread);
+}
+
 // As the thread state itself tells it. From 3.13 on it is bound to the thread that runs it.
 Sampler::Thread* Sampler::named_runner(const Thread& thread) const {
-    if (!layout_.from_debug_offsets) return nullptr;
+    return layout_.from_debug_offsets ? first_of_same_thread(thread) : nullptr;
+}
+
+Sampler::Thread* Sampler::first_of_same_thread(const Thread& thread) const {
     const pid_t tid = thread.triage.tid();
     const auto first = std::find_if(threads_.begin(), threads_.end(), [&](const auto& other) {
         return other.get() == &thread || (tid != 0 && other->triage.tid() == tid);

@@ -72,7 +72,7 @@ bool Sampler::drop_misfit(const StackBuilder::Chain& chain) {
 // frame holds a reference to its code: then they are right for the copy, whatever becomes of the code. What is not sure the
 // epoch must confirm.
 Sampler::Names Sampler::check_names(const Thread& thread, StackBuilder::Chain& chain, Held held) {
-    const bool is_wary = epoch_.is_wary() && shape_.on_data_stack();
+    const bool is_wary = epoch_.is_wary() && (shape_.on_data_stack() || held == Held::kStopped);
     ++asking_;
     asked_depths_.clear();
     asked_codes_.clear();

@@ -3,6 +3,8 @@
 // The sampler's part in recordings with native frames. A thread that runs is stopped for one copy of its registers, its
 // stack and what its Python frames need: both halves are of one moment, so that the Python stack needs no other
 // proof. A thread that sleeps is copied without a stop, and counts only when it slept on.
+#include "sample/interpreter_entry.h"
+#include "sample/loops_on_c_stacks.h"
 #include "sample/sampler.h"
 #include "sample/wait_marker.h"
 
@@ -15,6 +17,7 @@ namespace {
 // With so few threads what was seen of one at the beginning of the tick is still new.
 constexpr std::size_t kFewThreads = 4;
 constexpr int kTries = 3;  // at a sleeping thread
+constexpr std::size_t kMostChains = 64;  // of other interpreters, that a stop looks at
 constexpr std::chrono::milliseconds kStopPatience{20};
 
 }  // namespace
@@ -33,53 +36,105 @@ void Sampler::note_stop(const StackCopier::Copied& copied) {
     holds_.spend(copied.held);
 }
 
-// True when registers, stack and Python frames were copied at one moment. `finish_in_stop`: what the plan missed is
-// read while the thread is still stopped, which takes longer; else it is read when the thread runs again.
-bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, ThreadReader::Status& status, bool& has_stack) {
+// What may stand on this thread's C stack: its own chain, and those of other interpreters that are no other thread's.
+void Sampler::list_native_chains(Thread& thread) {
+    native_chains_.assign(1, &thread);
+    if (!has_chains_ || (async_ != nullptr && async_->has_loop(thread.state.address))) return;
+    for (const auto& other : threads_) {
+        if (other.get() == &thread || !other->is_inner || other->runner == other.get()) continue;
+        if (layout_.from_debug_offsets && other->runner != &thread) continue;
+        if (native_chains_.size() <= kMostChains) native_chains_.push_back(other.get());
+    }
+}
+
+// After the copy: which of them do.
+void Sampler::find_native_parts(Thread& thread) {
+    native_parts_.clear();
+    const bool has_several = interpreters_.size() > 1;
+    const StackCopy& copy = native_->copy();
+    for (Thread* chain : native_chains_) {
+        if (chain->status == ThreadReader::Status::kGone) must_refresh_ = true;
+        if (chain->status != ThreadReader::Status::kOk) continue;
+        Address entry{};
+        if (has_several) entry = tells_entries(layout_) ? entry_on_c_stack(layout_, chain->reader) : find_loop(copy, chain->reader.walk().frames);
+        if (!copy.holds(entry, sizeof(std::uint64_t))) entry = kNullAddress;
+        if (chain == &thread || entry != kNullAddress) native_parts_.push_back({chain, {}, entry});
+    }
+    std::sort(native_parts_.begin(), native_parts_.end(), [](const Chain& a, const Chain& b) { return raw(a.entry) < raw(b.entry); });
+}
+
+// True when registers, stack and Python frames were copied at one moment, and `python` is what they came to.
+// `finish_in_stop`: what the plan missed, and names of new code, are read while the thread is still stopped, which takes
+// longer; else they are read when the thread runs again.
+bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, std::optional<StackBuilder::Place>& python) {
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
     const pid_t tid = thread.triage.tid();
     ranges_.clear();
-    thread.reader.plan(ranges_, false, true);
+    list_native_chains(thread);
+    for (Thread* chain : native_chains_) {
+        chain->first_range = ranges_.size();
+        chain->reader.plan(ranges_, false, true);
+        chain->range_count = ranges_.size() - chain->first_range;
+        chain->misses = chain->reader.misses();
+    }
     plan_version(thread);
-    const std::uint64_t misses = thread.reader.misses();
     bool is_taken = false;
+    const auto take_all = [&](const CStackBytes& c_stack) {
+        for (Thread* chain : native_chains_) {
+            const auto filled = std::span<const std::uint8_t>(filled_).subspan(chain->first_range, chain->range_count);
+            chain->status = chain->reader.take(memory_, filled, c_stack);
+        }
+        is_taken = true;
+    };
     const auto take = [&](const ReadOutcome& outcome) {
         filled_.assign(ranges_.size(), 0);
         std::fill_n(filled_.begin(), outcome.complete, std::uint8_t{1});
         const StackCopy& copy = native_->copy();
-        status = thread.reader.take(memory_, filled_, {copy.begin, copy.bytes});
-        is_taken = true;
+        take_all({copy.begin, copy.bytes});
+        find_native_parts(thread);
+    };
+    const auto finish = [&](const ReadOutcome& outcome) {
+        take(outcome);
+        python = build_native_parts(Held::kStopped);
     };
     StackCopier::Copied copied;
     note_copy(Epoch::CopyFor::kProof);  // a copy of this thread alone: it says nothing of the samples of others
     if (moves) {
         copied = native_->copier().copy_running(tid, ranges_, native_->copy(), kStopPatience,
-                                                finish_in_stop ? StackCopier::WhileStopped(take) : StackCopier::WhileStopped());
+                                                finish_in_stop ? StackCopier::WhileStopped(finish) : StackCopier::WhileStopped());
         note_stop(copied);
     } else {
         copied = native_->copier().copy_blocked(tid, thread.triage.activity(), ranges_, native_->copy());
     }
-    has_stack = copied.outcome == CopyOutcome::kCopied;
+    const bool has_stack = copied.outcome == CopyOutcome::kCopied;
     if (!has_stack && !is_taken) {
+        native_->copy().bytes.clear();
         read_ranges();
-        status = thread.reader.take(memory_, filled_);
+        take_all({});
+        find_native_parts(thread);
     } else if (!is_taken) {
         take(copied.also);
     }
     if (thread.version_range >= filled_.size() || filled_[thread.version_range] == 0) thread.context_version = 0;
-    if (!moves) return thread.triage.stayed_blocked(target_);
-    return finish_in_stop || thread.reader.misses() == misses;
+    if (native_parts_.empty() || !has_stack) return false;
+    const auto was_planned = [](const Chain& part) { return part.thread->reader.misses() == part.thread->misses; };
+    const bool is_one_moment = !moves ? thread.triage.stayed_blocked(target_)
+                                      : finish_in_stop || std::all_of(native_parts_.begin(), native_parts_.end(), was_planned);
+    if (is_one_moment && !python) python = build_native_parts(Held::kNo);
+    return is_one_moment && python;
 }
 
-bool Sampler::copy_native(Thread& thread, ThreadReader::Status& status) {
+std::optional<StackBuilder::Place> Sampler::copy_native(Thread& thread) {
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
-    bool has_stack = false;
-    for (int i = 0; i < (moves ? 2 : kTries); ++i) {
-        const bool is_one_moment = copy_native_once(thread, i > 0, status, has_stack);
-        if (status != ThreadReader::Status::kOk || !has_stack) return false;
-        if (is_one_moment) return true;
+    // Where code is being replaced, names are told while the thread stands: then they are sure.
+    const int first = moves && epoch_.is_wary() ? 1 : 0;
+    std::optional<StackBuilder::Place> python;
+    for (int i = first; i < (moves ? 2 : kTries); ++i) {
+        if (copy_native_once(thread, i > 0, python)) return python;
+        python.reset();
+        if (native_parts_.empty() || native_->copy().bytes.empty()) break;
     }
-    return false;
+    return std::nullopt;
 }
 
 // Of a thread that sleeps: what in.
@@ -96,33 +151,77 @@ void Sampler::count_native(const NativeStacks::Joined& joined) {
     if (joined.unplaced > 0) ++figures_.native_unplaced;
 }
 
-void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight) {
-    ThreadReader::Status status{};
-    look_again(thread.triage, thread.seen, when);
-    if (thread.seen == ThreadTriage::State::kGone) must_refresh_ = true;
-    const bool is_one_moment = copy_native(thread, status);
-    if (!has_stack_to_show(thread, status)) return;
-    const bool collects = options_.gc_marker && thread.holds_gil && is_collecting(thread);
-    const bool has_loop = async_ != nullptr && async_->has_loop(thread.state.address);
-    if (is_one_moment && build_whole(thread, thread.reader.walk(), thread.chain)) {
+// The Python frames of all parts as one stack. They are of one moment, which proves them.
+std::optional<StackBuilder::Place> Sampler::build_native_parts(Held held) {
+    if (native_parts_.empty()) return std::nullopt;
+    StackBuilder::Place place;
+    for (auto part = native_parts_.rbegin(); part != native_parts_.rend(); ++part) {
+        Thread& thread = *part->thread;
+        if (!build_whole(thread, thread.reader.walk(), thread.chain, held)) return std::nullopt;
         builder_.prove(builder_.path_of(thread.chain));
         epoch_.mark_used(thread.chain);
         epoch_.note_proofs(epoch_.is_sure(thread.chain));
-        const NativeStacks::Part part{&thread.reader, &thread.chain};
+        const bool is_first = part == native_parts_.rbegin();
+        place = is_first ? StackBuilder::Place{builder_.stack_of(thread.chain), builder_.path_of(thread.chain)}
+                         : builder_.join(place.stack, builder_.stack_of(thread.chain));
+        if (!is_first) builder_.prove_joined(place.path);
+    }
+    return place;
+}
+
+// Where Python frames are placed by their number, loops of an interpreter whose frames are not known would shift them.
+bool Sampler::has_other_loops(const NativeStacks::Joined& joined) const {
+    if (interpreters_.size() <= 1 || layout_.frame_root != FrameRoot::kThreadFrame) return false;
+    const bool are_placed = std::all_of(native_parts_.begin(), native_parts_.end(), [](const Chain& part) { return part.entry != kNullAddress; });
+    return !are_placed || joined.extra_loops < 0 || joined.extra_loops > 1;  // one may be entering or leaving
+}
+
+void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight) {
+    look_again(thread.triage, thread.seen, when);
+    if (thread.seen == ThreadTriage::State::kGone) must_refresh_ = true;
+    auto python = copy_native(thread);
+    const bool has_own = thread.status == ThreadReader::Status::kOk;
+    if (!has_stack_to_show(thread, native_parts_.empty() ? thread.status : ThreadReader::Status::kOk)) return;
+    bool collects = false;
+    for (const Chain& part : native_parts_) {
+        const bool holds = holds_gil(*part.thread);
+        collects |= options_.gc_marker && holds && is_collecting(*part.thread);
+        thread.holds_gil |= holds;
+    }
+    if (options_.which == WhichThreads::kGilHolder && !thread.holds_gil) {
+        thread.has_nothing = thread.seen == ThreadTriage::State::kBlocked;
+        return;
+    }
+    const bool has_loop = async_ != nullptr && async_->has_loop(thread.state.address);
+    if (python) {
+        parts_.clear();
+        for (const Chain& part : native_parts_) parts_.push_back({&part.thread->reader, &part.thread->chain});
         const std::string waits = marker_of(thread);
         const NativeStacks::Markers markers{collects ? "[gc]" : "", waits};
-        const auto joined = native_->merge(thread.triage.tid(), {&part, 1});
+        auto joined = native_->merge(thread.triage.tid(), parts_);
+        if (has_other_loops(joined)) {
+            joined.has_native = false;
+            native_parts_.erase(std::remove_if(native_parts_.begin(), native_parts_.end(), [&](const Chain& part) { return part.thread != &thread; }),
+                                native_parts_.end());
+            python = build_native_parts(Held::kNo);
+            if (!python) return;
+        }
         count_native(joined);
-        if (thread.chain.unchanged < thread.chain.steps.size()) builder_.note_accepted(thread.chain);
+        for (const Chain& part : native_parts_) {
+            if (part.thread->chain.unchanged < part.thread->chain.steps.size()) builder_.note_accepted(part.thread->chain);
+        }
         Sampled sampled;
-        sampled.stack = joined.stack;
-        sampled.path = sampled.names = builder_.path_of(thread.chain);
+        sampled.stack = python->stack;
+        sampled.path = sampled.names = python->path;
         sampled.is_known = true;
+        sampled.has_sure_names = !has_loop && std::all_of(native_parts_.begin(), native_parts_.end(),
+                                                          [&](const Chain& part) { return epoch_.is_sure(part.thread->chain); });
         sampled.chain = &thread.chain;
         const auto place = [&](StackId below, std::size_t begin, std::size_t end) {
-            return native_->place(below, {&part, 1}, begin, end, markers);
+            return native_->place(below, parts_, begin, end, markers);
         };
-        const std::size_t steps = thread.chain.steps.size();
+        std::size_t steps = 0;
+        for (const Chain& part : native_parts_) steps += part.thread->chain.steps.size();
         if (has_loop) {
             take_native_loop(thread, sampled, joined.has_native ? AsyncSampler::PlaceSteps(place) : nullptr, steps);
         } else {
@@ -131,6 +230,7 @@ void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, 
         }
     } else {
         ++figures_.native_none;
+        if (!has_own) return;
         Sampled sampled = assess(thread);
         if (has_loop) {
             if (collects) sampled.stack = builder_.marker(sampled.stack, stacks_.node(sampled.stack).path, "[gc]");

@@ -72,8 +72,8 @@ void Sampler::plan_read(nanoseconds when) {
         const bool moves = thread->seen == ThreadTriage::State::kRunning;
         thread->may_prove = thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack());
         const bool sandwich = moves && (thread->may_prove || (!fast && options_.with_lines));
-        if (native_ != nullptr && (stopper_ != nullptr || !moves)) {
-            native_planned_.push_back(thread.get());
+        if (native_ != nullptr && (stopper_ != nullptr || (!moves && thread->runner != nullptr))) {
+            if (thread->runner == thread.get()) native_planned_.push_back(thread.get());  // the others stand on its C stack
             continue;
         }
         if (sandwich && thread->plan_samples > 0 && looks_.allows()) {

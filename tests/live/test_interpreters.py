@@ -5,6 +5,7 @@ import pytest
 from harness import Program, record, record_until
 
 PAIRS = {"inner_" + letter: "outer_" + letter for letter in "abcd"}
+PYTHON = {"<module>", "take_turns"} | set(PAIRS) | set(PAIRS.values())
 
 
 def start(python, *arguments):
@@ -16,8 +17,9 @@ def start(python, *arguments):
     return program
 
 
-def test_interpreters_of_one_thread_are_one_stack(python, tmp_path, note):
-    if python.version < (3, 10):
+@pytest.mark.parametrize("native", [(), ("--native",)], ids=["python", "native"])
+def test_interpreters_of_one_thread_are_one_stack(python, native, tmp_path, note):
+    if python.version < (3, 10) and not native:
         # Nothing tells whose they are, so that they may not be wanted either: no stack holds two.
         with start(python, "inner_loops.py", 60) as program:
             profile = record(program.pid, tmp_path, 2, 1000, "-F", "-t", codes=(0, 6)).profile
@@ -27,7 +29,7 @@ def test_interpreters_of_one_thread_are_one_stack(python, tmp_path, note):
         return
     with start(python, "inner_loops.py", 120) as program:
         recording = record_until(lambda profile: all(profile.containing(name) >= 20 for name in PAIRS), program.pid,
-                                 tmp_path, 2, 1000, "-F", "-t")
+                                 tmp_path, 2, 1000, "-F", "-t", *native)
     profile, stats = recording.profile, recording.stats
     names = [(tuple(frame.name for frame in stack), count) for stack, count in profile.stacks]
     whole = alone = 0
@@ -38,8 +40,8 @@ def test_interpreters_of_one_thread_are_one_stack(python, tmp_path, note):
                 continue
             whole += count
             thread = "MainThread" if inner in ("inner_a", "inner_b") else "worker"
-            below = list(stack[:stack.index(inner)])
-            assert below[0] == "[thread %s]" % thread
+            below = [name for name in stack[:stack.index(inner)] if name in PYTHON]
+            assert stack[0] == "[thread %s]" % thread
             # Its caller and no other; the code that was run is a module below it.
             assert [name for name in below if name.startswith("outer_")] == [PAIRS[inner]]
             assert below[-1] == "<module>" and below[-2] == PAIRS[inner] and below.count("take_turns") == 1

@@ -15,11 +15,12 @@ struct EpochFixture : Fixture {
     explicit EpochFixture(const Layout& layout) : Fixture(layout), epoch(codes, stacks, stack_builder) {}
 
     // A sample of this stack, root first.
-    void sample(const std::vector<Address>& root_first, std::chrono::nanoseconds when, ThreadIndex thread = 0) {
+    void sample(const std::vector<Address>& root_first, std::chrono::nanoseconds when, ThreadIndex thread = 0,
+                bool has_sure_names = false) {
         StackBuilder::Chain chain;
         REQUIRE(stack_builder.build(walk(root_first), chain) != StackBuilder::Built::kTorn);
         epoch.mark_used(chain);
-        epoch.add(thread, stack_builder.stack_of(chain), stack_builder.path_of(chain), 10ms, when);
+        epoch.add(thread, stack_builder.stack_of(chain), stack_builder.path_of(chain), 10ms, when, {}, has_sure_names);
     }
     PathId prove(const std::vector<Address>& root_first) {
         StackBuilder::Chain chain;
@@ -125,6 +126,20 @@ TEST_CASE("epoch: a sample through code that changed keeps its weight and loses 
         CHECK(result.demoted == 1);
         CHECK(result.has_stale);
         CHECK(result.records[1].weight == 10ms);
+    });
+}
+
+TEST_CASE("epoch: a sample whose names were sure keeps them, and takes no other one with it") {
+    for_each_layout([](const KnownLayout& known) {
+        EpochFixture fixture(known.layout);
+        const Address leaf = fixture.code("leaf");
+        fixture.sample({leaf}, 10ms, 0, true);
+        fixture.sample({leaf}, 20ms, 0, false);
+        fixture.replace(leaf, "elsewhere");
+        const auto records = fixture.end();
+        REQUIRE(records.size() == 2);
+        CHECK(fixture.text(records[0].stack) == "leaf");
+        CHECK(fixture.text(records[1].stack) == "[unproved]");
     });
 }
 
