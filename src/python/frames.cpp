@@ -5,15 +5,6 @@
 
 namespace pyprof {
 
-namespace {
-
-// User addresses on x86-64 and aarch64 lie below 2^47 and 2^48; a code object is 8-byte aligned.
-bool can_be_code(std::uint64_t pointer) {
-    return pointer >= 4096 && pointer < (1ULL << 48) && (pointer & 7) == 0;
-}
-
-}  // namespace
-
 FrameShape::FrameShape(const Layout& layout) {
     const Layout::Frame& frame = layout.frame;
     pointer_mask_ = layout.pointer_mask;
@@ -59,42 +50,6 @@ FrameShape::FrameShape(const Layout& layout) {
     state_ = from_begin(state);
     owner_ = from_begin(frame.owner);
     is_entry_ = from_begin(frame.is_entry);
-}
-
-FrameShape::Parsed FrameShape::parse(const std::byte* copy, Address address) const {
-    Parsed parsed;
-    parsed.frame.address = address;
-    parsed.back = Address{load<std::uint64_t>(copy, back_)};
-    const std::uint64_t code = load<std::uint64_t>(copy, code_) & pointer_mask_;
-    parsed.frame.code = Address{code};
-    parsed.frame.instruction =
-        instruction_is_int_
-            ? static_cast<std::uint64_t>(static_cast<std::int64_t>(load<std::int32_t>(copy, instruction_)))
-            : load<std::uint64_t>(copy, instruction_);
-    switch (state_kind_) {
-        case State::kExecutingFlag:
-        case State::kFrameStateZero:
-            parsed.frame.state = load<std::int8_t>(copy, state_);
-            break;
-        case State::kStackTop:
-            parsed.frame.state = load<std::int32_t>(copy, state_);
-            break;
-        case State::kStackPointer:
-            parsed.frame.state = static_cast<std::int64_t>(load<std::uint64_t>(copy, state_));
-            break;
-    }
-    if (owner_last_ != kAbsent) {
-        const auto owner = static_cast<std::int32_t>(load<std::int8_t>(copy, owner_));
-        parsed.is_valid = owner >= 0 && owner <= owner_last_;
-        parsed.is_shim = (owner_cstack_ != kAbsent && owner == owner_cstack_) ||
-                         (owner_interpreter_ != kAbsent && owner == owner_interpreter_);
-        parsed.frame.of_generator = owner == owner_generator_;
-    }
-    if (has_is_entry_) parsed.frame.through_c = load<std::uint8_t>(copy, is_entry_) != 0;
-    if (!on_data_stack_) parsed.frame.through_c = true;  // every frame has an eval loop of its own
-    parsed.is_entry = parsed.frame.through_c;
-    if (!parsed.is_shim && !can_be_code(code)) parsed.is_valid = false;
-    return parsed;
 }
 
 bool FrameShape::is_suspended(const RawFrame& frame) const {

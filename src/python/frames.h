@@ -42,13 +42,16 @@ public:
     [[nodiscard]] std::uint32_t bytes() const { return bytes_; }
     [[nodiscard]] bool on_data_stack() const { return on_data_stack_; }
 
-    struct Parsed {
-        RawFrame frame;
+    struct Link {
         Address back{};
-        bool is_shim = false;     // entry frame on the C stack, no frame of the program (3.12 on)
-        bool is_valid = true;     // owner within its range, a code pointer that can be one
-        bool is_entry = false;    // C code called the eval loop for this frame (3.11)
+        bool is_shim = false;   // entry frame on the C stack, no frame of the program (3.12 on)
+        bool is_valid = true;   // owner within its range, a code pointer that can be one
+        bool is_entry = false;  // C code called the eval loop for this frame (3.11)
     };
+    struct Parsed : Link {
+        RawFrame frame;
+    };
+    [[nodiscard]] Link parse(const std::byte* copy, Address address, RawFrame& frame) const;
     [[nodiscard]] Parsed parse(const std::byte* copy, Address address) const;
 
     // True for a frame whose own state says that it waits for the frame above it. Up to 3.10 every
@@ -58,6 +61,11 @@ public:
     [[nodiscard]] bool clears_popped_frames() const { return clears_popped_; }
 
 private:
+    // User addresses on x86-64 and aarch64 lie below 2^47 and 2^48; a code object is 8-byte aligned.
+    static bool can_be_code(std::uint64_t pointer) {
+        return pointer >= 4096 && pointer < (1ULL << 48) && (pointer & 7) == 0;
+    }
+
     std::uint32_t begin_ = 0;
     std::uint32_t bytes_ = 0;
     std::uint32_t back_ = 0;
@@ -77,6 +85,49 @@ private:
     bool has_is_entry_ = false;
     bool clears_popped_ = false;
 };
+
+// Here, and inlined, since every frame of every sample goes through it; written in place, since what was just stored in
+// small pieces is loaded slowly as a whole.
+[[gnu::always_inline]] inline FrameShape::Link FrameShape::parse(const std::byte* copy, Address address, RawFrame& frame) const {
+    Link link;
+    link.back = Address{load<std::uint64_t>(copy, back_)};
+    const std::uint64_t code = load<std::uint64_t>(copy, code_) & pointer_mask_;
+    frame.address = address;
+    frame.code = Address{code};
+    frame.instruction = instruction_is_int_
+                            ? static_cast<std::uint64_t>(static_cast<std::int64_t>(load<std::int32_t>(copy, instruction_)))
+                            : load<std::uint64_t>(copy, instruction_);
+    switch (state_kind_) {
+        case State::kExecutingFlag:
+        case State::kFrameStateZero:
+            frame.state = load<std::int8_t>(copy, state_);
+            break;
+        case State::kStackTop:
+            frame.state = load<std::int32_t>(copy, state_);
+            break;
+        case State::kStackPointer:
+            frame.state = static_cast<std::int64_t>(load<std::uint64_t>(copy, state_));
+            break;
+    }
+    frame.of_generator = false;
+    if (owner_last_ != kAbsent) {
+        const auto owner = static_cast<std::int32_t>(load<std::int8_t>(copy, owner_));
+        link.is_valid = owner >= 0 && owner <= owner_last_;
+        link.is_shim = (owner_cstack_ != kAbsent && owner == owner_cstack_) ||
+                       (owner_interpreter_ != kAbsent && owner == owner_interpreter_);
+        frame.of_generator = owner == owner_generator_;
+    }
+    link.is_entry = !on_data_stack_ || (has_is_entry_ && load<std::uint8_t>(copy, is_entry_) != 0);
+    frame.through_c = link.is_entry;  // up to 3.10 every frame has an eval loop of its own
+    if (!link.is_shim && !can_be_code(code)) link.is_valid = false;
+    return link;
+}
+
+inline FrameShape::Parsed FrameShape::parse(const std::byte* copy, Address address) const {
+    Parsed parsed;
+    static_cast<Link&>(parsed) = parse(copy, address, parsed.frame);
+    return parsed;
+}
 
 enum class WalkEnd : std::uint8_t {
     kRoot,        // the thread's outermost frame was reached
@@ -137,20 +188,21 @@ void walk_frames(const FrameShape& shape, Address leaf, const WalkLimits& limits
             walk.end = WalkEnd::kUnreadable;
             return;
         }
-        const FrameShape::Parsed parsed = shape.parse(copy, address);
-        if (!parsed.is_valid || parsed.back == address) {
+        RawFrame& frame = walk.frames.emplace_back();
+        const FrameShape::Link link = shape.parse(copy, address, frame);
+        if (!link.is_valid || link.back == address) {
+            walk.frames.pop_back();
             walk.end = WalkEnd::kInvalid;
             return;
         }
-        ends_in_c = parsed.is_shim;
-        if (parsed.is_shim || parsed.frame.of_generator) walk.off_stack.push_back(address);
-        if (parsed.is_shim) {
+        ends_in_c = link.is_shim;
+        if (link.is_shim || frame.of_generator) walk.off_stack.push_back(address);
+        if (link.is_shim) {
+            walk.frames.pop_back();
             walk.entries.push_back({address, static_cast<std::uint32_t>(walk.frames.size())});
             if (!walk.frames.empty()) walk.frames.back().through_c = true;
-        } else {
-            walk.frames.push_back(parsed.frame);
         }
-        address = parsed.back;
+        address = link.back;
     }
     walk.end = WalkEnd::kRoot;
     if (walk.frames.empty()) return;

@@ -24,27 +24,35 @@ void Epoch::mark_used(CodeIndex code) {
 
 void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
                 std::chrono::nanoseconds when, SampleMarks marks, bool has_sure_names) {
-    bool goes_on = false;
-    if (!pending_.empty()) {
-        SampleRecord& last = pending_.back().record;
+    std::size_t& last = last_of(thread);
+    std::size_t goes_on_from = 0;
+    if (last != 0) {
+        Pending& before = pending_[last - 1];
+        SampleRecord& run = before.record;
         // Two moments of periods that follow each other lie at most two periods apart.
-        const bool follows = when - last.when <= 2 * weight && all_ticks_ <= last.tick + 1;
-        const bool is_equal = last.thread == thread && last.stack == stack && last.marks == marks;
-        goes_on = pending_.back().is_run && is_equal && follows;
-        if (goes_on && pending_.size() > open_ && pending_.back().has_sure_names == has_sure_names) {
-            ++last.samples;
-            last.weight += weight;
-            last.when = when;
-            last.tick = all_ticks_;
+        const bool follows = when - run.when <= 2 * weight && all_ticks_ <= run.tick + 1;
+        if (follows && before.is_run && run.stack == stack && run.marks == marks) goes_on_from = last;
+        if (goes_on_from > open_ && before.has_sure_names == has_sure_names) {
+            ++run.samples;
+            run.weight += weight;
+            run.when = when;
+            run.tick = all_ticks_;
             return;
         }
     }
-    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_, marks}, path, goes_on, true, has_sure_names});
+    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_, marks}, path, goes_on_from, true, has_sure_names});
+    last = pending_.size();
 }
 
 void Epoch::add_many(ThreadIndex thread, StackId stack, PathId path, std::uint32_t samples, std::chrono::nanoseconds weight,
                      std::chrono::nanoseconds when) {
-    pending_.push_back({{stack, thread, samples, weight, when, all_ticks_, {}, true}, path, false, false});
+    pending_.push_back({{stack, thread, samples, weight, when, all_ticks_, {}, true}, path, 0, false});
+    last_of(thread) = pending_.size();
+}
+
+std::size_t& Epoch::last_of(ThreadIndex thread) {
+    if (thread >= last_of_.size()) last_of_.resize(thread + 1, 0);
+    return last_of_[thread];
 }
 
 bool Epoch::is_due(std::chrono::nanoseconds now) const {
@@ -155,25 +163,32 @@ const Epoch::Result& Epoch::end(std::chrono::nanoseconds now, const std::uint64_
     note_proofs(false);
     if (!lost_.empty()) take_back_proofs();
     proofs_.clear();
+    record_of_.clear();
     for (Pending& pending : pending_) {
         if (!lost_.empty() && !pending.has_sure_names && has_lost_names(pending.path, pending.record.tick, &Stale::good_until)) {
             pending.record.stack = builder_.unproved(nullptr);
             result_.demoted += pending.record.samples;
         }
-        if (pending.goes_on && result_.records.back().stack == pending.record.stack) {
-            SampleRecord& last = result_.records.back();
-            last.samples += pending.record.samples;
-            last.weight += pending.record.weight;
-            last.when = pending.record.when;
-            last.tick = pending.record.tick;
-            continue;
+        if (pending.goes_on_from != 0) {
+            const std::size_t at = record_of_[pending.goes_on_from - 1];
+            SampleRecord& last = result_.records[at];
+            if (last.stack == pending.record.stack) {
+                last.samples += pending.record.samples;
+                last.weight += pending.record.weight;
+                last.when = pending.record.when;
+                last.tick = pending.record.tick;
+                record_of_.push_back(at);
+                continue;
+            }
         }
+        record_of_.push_back(result_.records.size());
         result_.records.push_back(pending.record);
     }
     result_.has_stale = !stale_.empty();
     wanted_ticks_ = stale_.empty() ? std::min(wanted_ticks_ * 2, kLongestTicks) : 1;
     stale_.clear();
     pending_.clear();
+    std::fill(last_of_.begin(), last_of_.end(), 0);
     open_ = 0;
     used_.clear();
     young_.clear();

@@ -91,8 +91,8 @@ private:
     struct Pending {
         SampleRecord record;
         PathId path;
-        bool goes_on = false;  // it is the last one's run, but a check of names lies between them
-        bool is_run = true;    // of one sample a tick
+        std::size_t goes_on_from = 0;  // one plus the index of its thread's last, whose run it is but for a check of names
+        bool is_run = true;            // of one sample a tick
         bool has_sure_names = false;
     };
     struct Proof {
@@ -104,6 +104,7 @@ private:
         std::uint64_t good_until;      // the number of ticks in whose samples it was right
         std::uint64_t verified_until;  // the number of ticks that its stamp was seen to outlive
     };
+    std::size_t& last_of(ThreadIndex thread);
     void confirm(std::span<const CodeIndex> codes, std::uint64_t ticks);
     // Whether a code on this path is not known to have been itself at this tick.
     [[nodiscard]] bool has_lost_names(PathId path, std::uint64_t tick, std::uint64_t Stale::*until) const;
@@ -111,14 +112,16 @@ private:
 
     static constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(50);
     static constexpr std::uint32_t kLongestTicks = 32;
-    static constexpr std::size_t kMaxPending = 1U << 14;
+    static constexpr std::size_t kMaxPending = 1U << 11;  // what is written again and again stays near the processor
     static constexpr std::int64_t kChecksPerAge = 16;
     static constexpr std::chrono::nanoseconds kYoung = kLongest * kChecksPerAge;
 
     CodeCache& codes_;
     StackTable& stacks_;
     StackBuilder& builder_;
-    std::vector<Pending> pending_;
+    std::vector<Pending> pending_;          // by the beginning of their runs
+    std::vector<std::size_t> last_of_;      // by thread: one plus the index of its last
+    std::vector<std::size_t> record_of_;    // of each, in the result
     std::vector<Proof> proofs_;
     std::vector<PathId> new_proofs_;
     std::vector<CodeIndex> used_;

@@ -37,7 +37,7 @@ Recorder::Recorder(Target& target, PythonProcess& process, const RecordingOption
       options_(options),
       stacks_(std::make_shared<StackTable>()),
       profile_(stacks_, options.keep_spans),
-      ring_(kRingRecords),
+      ring_(options.sampler.rate_hz > 0 ? kRingRecords : kFastRingRecords),
       finished_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     check(finished_.get() >= 0, "no eventfd");
     if (!options.native) return;

@@ -73,6 +73,7 @@ private:
     bool begin_tick(ThreadStopper& stopper);
 
     static constexpr std::size_t kRingRecords = 1U << 16;
+    static constexpr std::size_t kFastRingRecords = 1U << 13;  // where nothing is lost, since it waits: stays near the processor
 
     Target& target_;
     PythonProcess& process_;

@@ -103,8 +103,11 @@ void ThreadReader::plan_regions(bool looks_ahead) {
     chunk_order_.clear();
     for (std::size_t i = 0; i < (looks_ahead ? data_stack_.size() : likely); ++i) chunk_order_.push_back(i);
     if (looks_ahead) {
-        std::stable_sort(chunk_order_.begin(), chunk_order_.end(),
-                         [&](std::size_t a, std::size_t b) { return data_stack_[a].presence > data_stack_[b].presence; });
+        std::sort(chunk_order_.begin(), chunk_order_.end(), [&](std::size_t a, std::size_t b) {
+            const auto presence_a = data_stack_[a].presence;
+            const auto presence_b = data_stack_[b].presence;
+            return presence_a > presence_b || (presence_a == presence_b && a < b);
+        });
     }
     for (const std::size_t i : chunk_order_) {
         const DataStack::Chunk& chunk = data_stack_[i];
@@ -444,19 +447,34 @@ std::uint64_t ThreadReader::bytes_in_last_chunk() const {
     return 0;
 }
 
-const std::byte* ThreadReader::find_copy(Address address, bool before) {
+inline const std::byte* ThreadReader::copy_in(const Region& region, Address begin, bool before) const {
+    if (!is_range_within(begin, shape_.bytes(), region.begin, region.end)) return nullptr;
+    if (!(before ? region.in_before : region.in_after)) return nullptr;
+    return (before ? before_ : after_).data() + region.offset + distance(region.begin, begin);
+}
+
+// Nearly all frames of a stack lie in the region of the one before.
+inline const std::byte* ThreadReader::find_copy(Address address, bool before) {
     const Address begin = address + shape_.begin();
+    if (cursor_ < regions_.size()) {
+        if (const std::byte* copy = copy_in(regions_[cursor_], begin, before)) return copy;
+    }
+    return find_copy_elsewhere(begin, before);
+}
+
+const std::byte* ThreadReader::find_copy_elsewhere(Address begin, bool before) {
     const std::size_t count = regions_.size();
     for (std::size_t step = 0; step < count; ++step) {
         const std::size_t i = cursor_ + step < count ? cursor_ + step : cursor_ + step - count;
-        const Region& region = regions_[i];
-        if (!is_range_within(begin, shape_.bytes(), region.begin, region.end)) continue;
-        if (!(before ? region.in_before : region.in_after)) continue;
+        const std::byte* copy = copy_in(regions_[i], begin, before);
+        if (copy == nullptr) continue;
         cursor_ = i;
-        return (before ? before_ : after_).data() + region.offset + distance(region.begin, begin);
+        return copy;
     }
     return nullptr;
 }
+
+const std::byte* ThreadReader::copy_of(Address address, bool before) { return find_copy(address, before); }
 
 // gi_frame_state, which stands right before the frame: above zero are the ended ones (FRAME_COMPLETED, FRAME_CLEARED of
 // Include/internal/pycore_frame.h).

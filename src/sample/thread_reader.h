@@ -77,7 +77,7 @@ public:
     // for the root), entry frames skipped; nothing where that copy lacks it or says otherwise.
     [[nodiscard]] std::optional<RawFrame> frame_in(Address address, Address caller, bool before);
     // The copy of the frame at `address`, FrameShape::begin() applied; nullptr when that copy lacks it.
-    [[nodiscard]] const std::byte* copy_of(Address address, bool before) { return find_copy(address, before); }
+    [[nodiscard]] const std::byte* copy_of(Address address, bool before);
     // Whether the earlier copy holds at `address` the frame of a generator that had ended by then; where ended ones keep
     // their code (up to 3.13).
     [[nodiscard]] bool had_ended(Address address) const;
@@ -140,7 +140,9 @@ private:
     [[nodiscard]] bool was_gone(std::size_t chunk) const;
     [[nodiscard]] std::optional<std::size_t> unread_chunk() const;
     [[nodiscard]] std::uint64_t bytes_in_last_chunk() const;
+    [[nodiscard]] const std::byte* copy_in(const Region& region, Address begin, bool before) const;
     const std::byte* find_copy(Address address, bool before);
+    const std::byte* find_copy_elsewhere(Address begin, bool before);
     const std::byte* find_extra(Address address) const;
     const std::byte* find_on_c_stack(Address begin, std::uint64_t bytes) const;
     const std::byte* find_frame_on_c_stack(Address address) const;

@@ -234,23 +234,30 @@ TEST_CASE("epoch: an unchanged generation vouches for what was checked under it,
     });
 }
 
-TEST_CASE("epoch: equal samples of one thread are one record, as long as nothing lies between them") {
+TEST_CASE("epoch: equal samples of one thread are one record, as long as nothing else of it lies between them") {
     EpochFixture fixture(known_layouts(PYPROF_TEST_DIR).front().layout);
     const Address main = fixture.code("main");
+    const Address leaf = fixture.code("leaf");
     fixture.sample({main}, 10ms);
     fixture.sample({main}, 22ms);  // jitter
     fixture.sample({main}, 28ms);
     fixture.sample({main}, 100ms);  // it slept
     fixture.sample({main}, 110ms, 1);
     fixture.sample({main}, 110ms);
+    fixture.sample({main, leaf}, 118ms);
+    fixture.sample({main}, 120ms, 1);
+    fixture.sample({main}, 122ms);
     const auto records = fixture.end();
-    REQUIRE(records.size() == 4);
+    REQUIRE(records.size() == 5);
     CHECK(records[0].samples == 3);
     CHECK(records[0].weight == 30ms);
     CHECK(records[0].when == 28ms);
-    CHECK(records[1].samples == 1);
-    CHECK(records[1].when == 100ms);
+    CHECK(records[1].samples == 2);
+    CHECK(records[1].when == 110ms);
     CHECK(records[2].thread == 1);
+    CHECK(records[2].samples == 2);
+    CHECK(records[3].samples == 1);
+    CHECK(records[4].samples == 1);
 }
 
 TEST_CASE("epoch: short at first and after a change, longer while all is well, never beyond 50 ms") {
@@ -291,7 +298,7 @@ TEST_CASE("epoch: samples that wait are bounded") {
     }
     std::size_t waiting = 0;
     while (!fixture.epoch.is_due(fixture.now)) {
-        fixture.sample({main}, fixture.now, static_cast<ThreadIndex>(waiting % 2));
+        fixture.sample({main}, fixture.now, static_cast<ThreadIndex>(waiting));
         REQUIRE(++waiting <= 1U << 14U);
     }
     CHECK(waiting > 1'000);
