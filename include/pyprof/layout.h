@@ -86,6 +86,7 @@ struct Layout {
         Offset main_thread = kAbsent;      // pthread of the main thread, up to 3.12
         Offset gil_last_holder = kAbsent;  // up to 3.11
         Offset gil_locked = kAbsent;       // up to 3.11
+        Offset gil_switch_number = kAbsent;  // up to 3.11
         Offset tstate_current = kAbsent;   // up to 3.11
         Offset gc_collecting = kAbsent;    // 3.8
     } runtime;
@@ -109,6 +110,7 @@ struct Layout {
         Offset enabled = kAbsent;  // free-threaded builds
         Offset last_holder = kAbsent;
         Offset locked = kAbsent;
+        Offset switch_number = kAbsent;  // one more whenever a thread takes it that was not the last to hold it
     } gil;
 
     struct Thread {

@@ -88,6 +88,7 @@ void fill_interpreter(Layout& layout, const Described& of) {
     if (layout.free_threaded) layout.gil.enabled = 0;  // first in struct _gil_runtime_state (pycore_gil.h)
     layout.gil.last_holder = of("interpreter_state.gil_runtime_state_holder") - interpreter.own_gil;
     layout.gil.locked = of("interpreter_state.gil_runtime_state_locked") - interpreter.own_gil;
+    layout.gil.switch_number = layout.gil.locked + 8;  // the next field
 }
 
 void fill_thread(Layout& layout, const Described& of, const Rest& rest) {
@@ -207,7 +208,7 @@ bool fits(const Layout& layout) {
            within(thread.state, 4, thread.size) && within(thread.datastack_limit, 8, thread.size) &&
            within(code.flags, 4, code.size) && within(code.version, 4, code.size) &&
            within(code.first_traceable, 4, code.size) &&
-           within(layout.frame.function, 8, layout.frame.size) && within(layout.gil.locked, 4, 128) &&
+           within(layout.frame.function, 8, layout.frame.size) && within(layout.gil.locked, 16, 128) &&
            within(layout.gil.last_holder, 8, 128) &&
            layout.object.header_size == (layout.free_threaded ? 32U : 16U) &&
            within(layout.interpreter.threads_main, 8, layout.interpreter.size) &&

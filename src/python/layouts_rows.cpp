@@ -25,6 +25,7 @@ constexpr Layout row_3_8() {
                    .main_thread = 72,
                    .gil_last_holder = 1160,
                    .gil_locked = 1168,
+                   .gil_switch_number = 1176,
                    .tstate_current = 1368,
                    .gc_collecting = 544};
     row.interpreter = {.size = 2720, .next = 0, .id = 16, .threads_head = 8, .imports_modules = 56};
@@ -68,6 +69,7 @@ constexpr Layout row_3_9() {
     row.version.minor = 9;
     row.runtime.gil_last_holder = 360;
     row.runtime.gil_locked = 368;
+    row.runtime.gil_switch_number = 376;
     row.runtime.tstate_current = 568;
     row.runtime.gc_collecting = kAbsent;
     row.interpreter.size = 5656;
@@ -110,6 +112,7 @@ constexpr Layout row_3_11() {
                    .main_thread = 80,
                    .gil_last_holder = 368,
                    .gil_locked = 376,
+                   .gil_switch_number = 384,
                    .tstate_current = 576};
     row.interpreter = {.size = 107752,
                        .next = 0,
@@ -179,7 +182,7 @@ constexpr Layout row_3_12() {
                        .imports_modules = 944,
                        .own_gil = 1040,
                        .trampoline_code = 381736};
-    row.gil = {.last_holder = 8, .locked = 16};
+    row.gil = {.last_holder = 8, .locked = 16, .switch_number = 24};
     row.thread = {.size = 288,
                   .prev = 0,
                   .next = 8,

@@ -109,8 +109,8 @@ bool Sampler::has_stack_to_show(Thread& thread, ThreadReader::Status status) {
     return copies_c_stacks() || find_runner(thread);
 }
 
-void Sampler::take_thread(Thread& thread, nanoseconds when, nanoseconds weight) {
-    if (!has_stack_to_show(thread, take_copies(thread, filled_of(thread)))) return;
+void Sampler::take_thread(Thread& thread, ThreadReader::Status status, nanoseconds when, nanoseconds weight) {
+    if (!has_stack_to_show(thread, status)) return;
     if (thread.sandwich_samples > 0) --thread.sandwich_samples;
     Sampled sampled = assess(thread);
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
@@ -249,7 +249,9 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     in_doubt_.clear();
     is_gil_held_ = false;
     if (async_ != nullptr) async_->begin_tick(when, weight);
-    for (Thread* thread : planned_) take_thread(*thread, when, weight);
+    note_turn();
+    for (Thread* thread : planned_) take_thread(*thread, take_copies(*thread, filled_of(*thread)), when, weight);
+    take_woken(when, weight);
     for (Thread* thread : native_planned_) take_native_thread(*thread, when, weight);
     if (native_ != nullptr) take_bare_threads(when, weight);
     if (has_chains_) take_chains(when, weight);

@@ -15,6 +15,7 @@
 #include "sample/async_sampler.h"
 #include "sample/call_sites.h"
 #include "sample/epoch.h"
+#include "sample/gil_turn.h"
 #include "sample/hold_budget.h"
 #include "sample/look_budget.h"
 #include "sample/mend.h"
@@ -109,6 +110,8 @@ private:
         bool has_nothing = false;  // was read since it blocked, and had nothing to show
         bool holds_gil = false;
         bool is_named = false;  // by the program, not by the kernel
+        GilTurn turn;           // before it was last looked at
+        std::chrono::nanoseconds looked_at{0};
         Thread* runner = nullptr;  // whose kernel thread runs it, itself or who called into its interpreter; null: not known
         bool is_inner = false;     // of another interpreter than the main one
         bool is_registered = false;
@@ -169,15 +172,22 @@ private:
         Address entry{};
     };
 
+    // Above this rate the target notices (docs/how-it-works.md).
+    static constexpr double kFastHz = 20'000;
+    [[nodiscard]] bool is_fast() const { return options_.rate_hz == 0 || options_.rate_hz > kFastHz; }
     void refresh_threads();
+    void place_turn_reader();
     void register_thread(Thread& thread);
     ThreadIndex index_of(Thread& thread);
     const std::string* program_name_of(Thread& thread);
     [[nodiscard]] bool wants(const Thread& thread) const;
     void plan_read(std::chrono::nanoseconds when);
     void parse_interpreters();
+    [[nodiscard]] bool is_vouched_for(const Thread& thread, std::chrono::nanoseconds when) const;
+    void note_turn();
+    void take_woken(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     bool has_stack_to_show(Thread& thread, ThreadReader::Status status);
-    void take_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    void take_thread(Thread& thread, ThreadReader::Status status, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled assess(Thread& thread);
     void settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain& chain);
     std::optional<RawFrame> sure_leaf(Thread& thread);
@@ -312,6 +322,10 @@ private:
     ThreadReader::Ahead look_ahead_;
     std::vector<std::uint8_t> filled_of_thread_;
     std::vector<Thread*> planned_;
+    GilTurnReader turn_reader_;       // as fast as can be, where sleepers are wanted; else it is not placed
+    GilTurn turn_;                    // at the last tick
+    std::size_t turn_range_ = 0;
+    std::vector<Thread*> vouched_for_;  // of this tick: taken to sleep on, if nobody has taken the GIL meanwhile
     std::vector<Thread*> in_doubt_;
     std::unique_ptr<ThreadStopper> no_stopper_;
     std::unique_ptr<NativeStacks> native_;

@@ -12,13 +12,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Above this rate the target notices (docs/how-it-works.md), and what moves slowly is looked at less
-// often than at every sample.
-constexpr double kFastHz = 20'000;
+// What moves slowly is looked at less often than at every sample where those come fast.
 constexpr nanoseconds kFastReuse = std::chrono::microseconds(50);
 constexpr nanoseconds kFastSlices = std::chrono::milliseconds(1);
-
-bool is_fast(const SamplerOptions& options) { return options.rate_hz == 0 || options.rate_hz > kFastHz; }
 
 }  // namespace
 
@@ -56,7 +52,7 @@ void Sampler::plan_read(nanoseconds when) {
     interpreter_ranges_ = 0;
     has_sandwich_ = false;
     ahead_.clear();
-    const bool fast = is_fast(options_);
+    const bool fast = is_fast();
     if (!fast || when - last_slices_ >= kFastSlices) {
         last_slices_ = when;
         for (Interpreter& interpreter : interpreters_) {
@@ -65,7 +61,17 @@ void Sampler::plan_read(nanoseconds when) {
         if (!runtime_slice_.empty()) ranges_.push_back({process_.runtime() + runtime_begin_, runtime_slice_});
         interpreter_ranges_ = ranges_.size();
     }
+    turn_range_ = ranges_.size();
+    if (turn_reader_.is_placed()) ranges_.push_back(turn_reader_.range());
+    vouched_for_.clear();
     for (const auto& thread : threads_) {
+        if (is_vouched_for(*thread, when)) {
+            thread->seen = ThreadTriage::State::kStillBlocked;
+            vouched_for_.push_back(thread.get());
+            continue;
+        }
+        thread->turn = turn_;  // read before this look
+        thread->looked_at = when;
         thread->seen = look_at(*thread, when, fast ? kFastReuse : nanoseconds{0});
         if (!wants(*thread)) continue;
         thread->planned_tick = figures_.ticks;
@@ -92,6 +98,38 @@ void Sampler::plan_read(nanoseconds when) {
     }
     for (Thread* thread : planned_) thread->first_ahead += ranges_.size();
     append_ahead(ranges_, ahead_);
+}
+
+// At rates at which a look at every sleeper would cost more than the samples: one that slept a short while ago is taken to
+// sleep on, as one that ran is taken to run. That its stack is what it was is no guess: see note_turn().
+bool Sampler::is_vouched_for(const Thread& thread, nanoseconds when) const {
+    using State = ThreadTriage::State;
+    const bool slept = thread.seen == State::kBlocked || thread.seen == State::kStillBlocked;
+    return turn_reader_.is_placed() && slept && (thread.has_last || thread.has_nothing) && when - thread.looked_at < kFastReuse &&
+           thread.turn.vouches_for(thread.state.address, turn_);
+}
+
+// Where the GIL has been taken meanwhile, sleepers are looked at after all.
+void Sampler::note_turn() {
+    if (!turn_reader_.is_placed()) return;
+    turn_ = filled_[turn_range_] != 0 ? turn_reader_.turn() : GilTurn();
+    std::erase_if(vouched_for_, [&](const Thread* thread) { return thread->turn.vouches_for(thread->state.address, turn_); });
+}
+
+void Sampler::take_woken(nanoseconds when, nanoseconds weight) {
+    for (Thread* thread : vouched_for_) {
+        thread->turn = turn_;
+        thread->looked_at = when;
+        thread->seen = look_at(*thread, when, nanoseconds{0});
+        if (!wants(*thread)) continue;
+        thread->planned_tick = figures_.ticks;
+        thread->may_prove = false;
+        thread->version_range = filled_.size();  // not read
+        plan_look(*thread, false);
+        note_copy(Epoch::CopyFor::kProof);  // of this thread alone
+        read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
+        take_thread(*thread, thread->reader.take(memory_, look_filled_), when, weight);
+    }
 }
 
 // What is seldom there stands last: where the call ends at it, nothing else is missing.

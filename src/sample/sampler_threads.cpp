@@ -78,11 +78,25 @@ void Sampler::refresh_threads() {
     }
     threads_ = std::move(threads);
     find_c_stacks();
+    place_turn_reader();
     for (const auto& thread : threads_) {
         if (!thread->is_inner) (void)index_of(*thread);  // the others when they have a stack of their own
     }
     if (native_ != nullptr) refresh_bare_threads();
     if (async_ != nullptr) async_->set_threads(list);
+}
+
+void Sampler::place_turn_reader() {
+    turn_ = {};
+    const bool is_wanted = is_fast() && options_.which != WhichThreads::kRunning && native_ == nullptr && interpreters_.size() == 1;
+    if (!is_wanted || layout_.gil_kind == GilKind::kNone) {
+        turn_reader_ = {};
+    } else if (has(layout_.gil.last_holder)) {
+        const Address gil = interpreters_.front().gil;
+        turn_reader_.place(layout_, gil == kNullAddress ? gil : gil + at(layout_.gil.last_holder));
+    } else {
+        turn_reader_.place(layout_, process_.runtime() + at(layout_.runtime.gil_last_holder));
+    }
 }
 
 const std::string* Sampler::program_name_of(Thread& thread) {

@@ -18,6 +18,7 @@ inline std::map<std::string, long> fields_of(const Layout& layout) {
     add("runtime.main_thread", layout.runtime.main_thread);
     add("runtime.gil_last_holder", layout.runtime.gil_last_holder);
     add("runtime.gil_locked", layout.runtime.gil_locked);
+    add("runtime.gil_switch_number", layout.runtime.gil_switch_number);
     add("runtime.tstate_current", layout.runtime.tstate_current);
     add("runtime.gc_collecting", layout.runtime.gc_collecting);
     add("interpreter.size", layout.interpreter.size);
@@ -35,6 +36,7 @@ inline std::map<std::string, long> fields_of(const Layout& layout) {
     add("gil.enabled", layout.gil.enabled);
     add("gil.last_holder", layout.gil.last_holder);
     add("gil.locked", layout.gil.locked);
+    add("gil.switch_number", layout.gil.switch_number);
     add("thread.size", layout.thread.size);
     add("thread.prev", layout.thread.prev);
     add("thread.next", layout.thread.next);

@@ -54,10 +54,12 @@ static void print_runtime(void) {
 #if AT_LEAST(12)
     ABSENT("runtime.gil_last_holder");
     ABSENT("runtime.gil_locked");
+    ABSENT("runtime.gil_switch_number");
     ABSENT("runtime.tstate_current");
 #else
     FIELD("runtime.gil_last_holder", _PyRuntimeState, ceval.gil.last_holder);
     FIELD("runtime.gil_locked", _PyRuntimeState, ceval.gil.locked);
+    FIELD("runtime.gil_switch_number", _PyRuntimeState, ceval.gil.switch_number);
     FIELD("runtime.tstate_current", _PyRuntimeState, gilstate.tstate_current);
 #endif
 #if AT_LEAST(9)
@@ -121,10 +123,12 @@ static void print_gil(void) {
 #endif
     FIELD("gil.last_holder", struct _gil_runtime_state, last_holder);
     FIELD("gil.locked", struct _gil_runtime_state, locked);
+    FIELD("gil.switch_number", struct _gil_runtime_state, switch_number);
 #else
     ABSENT("gil.enabled");
     ABSENT("gil.last_holder");
     ABSENT("gil.locked");
+    ABSENT("gil.switch_number");
 #endif
 }
 

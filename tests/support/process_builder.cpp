@@ -150,6 +150,15 @@ void ProcessBuilder::set_gil(Address runtime, Address interpreter, Address holde
     put_field(gil, layout().gil.locked, is_locked ? 1 : 0, 4);
 }
 
+void ProcessBuilder::take_gil(Address runtime, Address interpreter, Address thread) {
+    set_gil(runtime, interpreter, thread);
+    const bool is_own = has(layout().gil.switch_number);
+    const Address gil = is_own ? interpreter + static_cast<std::uint64_t>(layout().interpreter.own_gil) : runtime;
+    const Offset number = is_own ? layout().gil.switch_number : layout().runtime.gil_switch_number;
+    if (!has(number)) return;
+    put_field(gil, number, read_value<std::uint64_t>(memory(), gil + static_cast<std::uint64_t>(number)).value_or(0) + 1);
+}
+
 Address ProcessBuilder::runtime(const std::vector<Address>& interpreters, std::span<const std::byte> start) {
     const Address at = allocate(std::max(kRuntimeBytes, start.size()));
     memory().write(at, start);

@@ -69,6 +69,7 @@ public:
     void set_modules(Address interpreter, Address modules);
     // Who holds the GIL, in the runtime or the interpreter; kNullAddress: nobody.
     void set_gil(Address runtime, Address interpreter, Address holder);
+    void take_gil(Address runtime, Address interpreter, Address thread);  // who did not hold it last
 
     // _PyRuntime with its interpreters, newest first. `start` are its first bytes (debug offsets).
     Address runtime(const std::vector<Address>& interpreters, std::span<const std::byte> start = {});

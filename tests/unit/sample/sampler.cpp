@@ -8,6 +8,7 @@
 #include "sampling.h"
 
 #include <set>
+#include <utility>
 
 using namespace pyprof;
 using namespace pyprof::test;
@@ -73,6 +74,48 @@ TEST_CASE("look budget: one for eight samples, rarer where they prove nothing, m
         ++proving;
     }
     CHECK(proving > 700);
+}
+
+TEST_CASE("sampler: as fast as can be, a sleeper is not looked at as long as nobody takes the GIL, for a short while") {
+    for_each_layout([](const KnownLayout& known) {
+        if (known.layout.gil_kind == GilKind::kNone) return;
+        Sampling s(known);
+        const Address busy = s.add_thread(100, "busy", true);
+        const Address sleeper = s.add_thread(101, "asleep");
+        s.python.target.block(101);
+        s.start(WhichThreads::kAll, 0);
+        s.period = 2us;
+        s.ticks(50);
+        const std::size_t before = s.python.target.looks();
+        s.ticks(100);
+        CHECK(s.python.target.looks() - before <= 20);  // at both threads
+        // It wakes, takes the GIL, and sleeps again in another function; and again right before the read.
+        for (const char* name : {"elsewhere", "back"}) (void)s.code(name);
+        const auto move_on = [&](const std::string& name) {
+            s.builder().take_gil(s.python.runtime, s.python.interpreter, sleeper);
+            s.builder().set_leaf(sleeper, s.frames(name).leaf);
+            s.python.target.wake(101);
+            s.python.target.block(101);
+            s.builder().take_gil(s.python.runtime, s.python.interpreter, busy);
+        };
+        move_on("elsewhere");
+        s.ticks(10);
+        bool is_due = true;
+        s.python.target.fake().before_range = [&](FakeMemory&, const ReadRange&) {
+            if (std::exchange(is_due, false)) move_on("back");
+        };
+        s.ticks(10);
+        s.python.target.fake().before_range = nullptr;
+        const Sums sums = s.result();
+        const auto samples_in = [&](const std::string& name) {
+            std::uint32_t samples = 0;
+            for (const auto& [key, count] : sums) samples += key.first == 101 && key.second.ends_with(name) ? count : 0;
+            return samples;
+        };
+        CHECK(samples_in("asleep") == 150);
+        CHECK(samples_in("elsewhere") == 10);
+        CHECK(samples_in("back") == 10);
+    });
 }
 
 TEST_CASE("sampler: with sleepers, a blocked thread is read once and its stack reused") {

@@ -91,7 +91,7 @@ struct Sampling {
         options.one_moment = one_moment;
         sampler = std::make_unique<Sampler>(python.target, *process, stacks, options, seen);
     }
-    Sampler::Outcome tick() { return sampler->tick(now += 1ms, 1ms); }
+    Sampler::Outcome tick() { return sampler->tick(now += period, period); }
     void ticks(int count) {
         for (int i = 0; i < count; ++i) REQUIRE(tick() == Sampler::Outcome::kOk);
     }
@@ -122,6 +122,7 @@ struct Sampling {
     std::unique_ptr<PythonProcess> process;
     std::unique_ptr<Sampler> sampler;
     std::chrono::nanoseconds now = 10s;
+    std::chrono::nanoseconds period = 1ms;
 };
 
 }  // namespace pyprof::test
