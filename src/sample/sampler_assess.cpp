@@ -91,7 +91,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         sampled.path = builder_.path_of(chain);
         sampled.names = sampled.path;
         sampled.is_known = known;
-        if (known && chain.unchanged < chain.steps.size()) builder_.note_accepted(chain);
+        if (known && chain.unchanged < chain.steps.size()) builder_.note_accepted(chain, thread.state.address);
         return sampled;
     };
     const auto keep_leaf = [&](const RawFrame* leaf) {
@@ -160,7 +160,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     if (sure && !may_name(*sure)) sure.reset();
     if (complete) {
         epoch_.mark_used(thread.chain);
-        if (sure && sure->code == leaf->code) builder_.note_leaf(builder_.path_of(thread.chain));
+        if (sure && sure->code == leaf->code) builder_.note_leaf(builder_.path_of(thread.chain), thread.state.address);
         return use(thread.chain, false);
     }
     const auto use_leaf = [&](const StackBuilder::Step& step) {
@@ -171,7 +171,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         return sampled;
     };
     if (sure) {
-        if (const auto inferred = builder_.sole_stack(*sure, kInferSightings); inferred && fits(inferred->path)) {
+        if (const auto inferred = builder_.sole_stack(*sure, kInferSightings, thread.state.address); inferred && fits(inferred->path)) {
             sampled.is_inferred = true;
             return use_leaf(*inferred);
         }
@@ -182,7 +182,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     }
     epoch_.mark_used(thread.chain);
     if (sure) {
-        if (const auto alone = builder_.leaf_alone(*sure)) {
+        if (const auto alone = builder_.leaf_alone(*sure, thread.state.address)) {
             sampled.is_leaf_alone = true;
             return use_leaf(*alone);
         }
@@ -258,7 +258,7 @@ void Sampler::prove_by_stop(Thread& thread) {
     builder_.prove(builder_.path_of(other_chain_));
     epoch_.mark_used(other_chain_);
     epoch_.note_proofs(epoch_.is_sure(other_chain_));
-    builder_.note_accepted(other_chain_);
+    builder_.note_accepted(other_chain_, thread.state.address);
 }
 
 // Calls `work` while the thread is stopped, and returns true; or does neither. The budget of stops pays for both.

@@ -208,7 +208,7 @@ void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, 
         }
         count_native(joined);
         for (const Chain& part : native_parts_) {
-            if (part.thread->chain.unchanged < part.thread->chain.steps.size()) builder_.note_accepted(part.thread->chain);
+            if (part.thread->chain.unchanged < part.thread->chain.steps.size()) builder_.note_accepted(part.thread->chain, part.thread->state.address);
         }
         Sampled sampled;
         sampled.stack = python->stack;

@@ -11,6 +11,7 @@ namespace {
 // Identities count from 0 up, the numbers of separate roots from ~0 down.
 constexpr std::uint32_t kLeavesRoot = 1U << 31;
 constexpr std::size_t kMaxLeaves = 1U << 16;
+constexpr std::uint32_t kMaxLeafThreads = 256;
 
 }  // namespace
 
@@ -162,10 +163,17 @@ void StackBuilder::disprove(PathId path) {
     if (lineage.paths > 0 && (lineage.first != path || lineage.paths == 1)) --lineage.paths;
 }
 
-void StackBuilder::note_accepted(const Chain& chain) {
+// Another thread's stacks say nothing of this one's: what both run may have other callers here.
+void StackBuilder::note_thread(Address& seen_in, Address thread) {
+    if (seen_in != thread) seen_in = seen_in == kNullAddress ? thread : kSeveralThreads;
+}
+
+void StackBuilder::note_accepted(const Chain& chain, Address thread) {
     for (std::size_t i = chain.unchanged; i < chain.steps.size(); ++i) {
         const Step& step = chain.steps[i];
-        ++lineage_of(codes_.entry(step.code).identity).sightings;
+        Lineage& lineage = lineage_of(codes_.entry(step.code).identity);
+        ++lineage.sightings;
+        note_thread(lineage.seen_in, thread);
         if (raw(step.path) >= last_callers_.size()) last_callers_.resize(raw(step.path) + 1, kRootStack);
         last_callers_[raw(step.path)] = i == 0 ? kRootStack : chain.steps[i - 1].stack;
     }
@@ -178,14 +186,14 @@ bool StackBuilder::is_sole(PathId path, std::uint32_t sightings) const {
     return lineage.paths == 1 && lineage.first == path && lineage.sightings >= sightings;
 }
 
-std::optional<StackBuilder::Step> StackBuilder::sole_stack(const RawFrame& leaf, std::uint32_t sightings) {
+std::optional<StackBuilder::Step> StackBuilder::sole_stack(const RawFrame& leaf, std::uint32_t sightings, Address thread) {
     Step step;
     step.code = codes_.find(leaf.code);
     if (step.code == kNoCode) return std::nullopt;
     const auto instruction = codes_.instruction_index(step.code, leaf.instruction);
     if (!instruction) return std::nullopt;
     const std::uint32_t identity = codes_.entry(step.code).identity;
-    const auto callers = sole_callers(identity, sightings);
+    const auto callers = sole_callers(identity, sightings, thread);
     if (!callers) return std::nullopt;
     step.path = lineages_[identity].first;
     step.instruction = *instruction;
@@ -193,51 +201,60 @@ std::optional<StackBuilder::Step> StackBuilder::sole_stack(const RawFrame& leaf,
     return step;
 }
 
-std::optional<StackId> StackBuilder::sole_callers(std::uint32_t identity, std::uint32_t sightings) const {
+std::optional<StackId> StackBuilder::sole_callers(std::uint32_t identity, std::uint32_t sightings, Address thread) const {
     if (identity >= lineages_.size()) return std::nullopt;
     const PathId path = lineages_[identity].first;
     if (path == kRootPath || !is_sole(path, sightings) || raw(path) >= last_callers_.size()) return std::nullopt;
+    const Address seen_in = lineages_[identity].seen_in;
+    if (seen_in != thread && seen_in != kSeveralThreads) return std::nullopt;
     const StackId callers = last_callers_[raw(path)];
     if (callers == kRootStack && stacks_.parent_path(path) != kRootPath) return std::nullopt;
     return callers;
 }
 
-std::optional<StackBuilder::Step> StackBuilder::leaf_alone(const RawFrame& leaf) {
+std::optional<StackBuilder::Step> StackBuilder::leaf_alone(const RawFrame& leaf, Address thread) {
     Step step;
     step.code = codes_.find(leaf.code);
     if (step.code == kNoCode || is_full()) return std::nullopt;
     const auto instruction = codes_.instruction_index(step.code, leaf.instruction);
     if (!instruction) return std::nullopt;
-    step.path = child_path(leaves_root(), step.code);
+    step.path = child_path(leaves_root(thread), step.code);
     step.instruction = *instruction;
     const StackId unknown = marker(kRootStack, kRootPath, "[unproved]");
     step.stack = stacks_.intern_child(unknown, frame_of(step.code, *instruction), step.path);
-    note_leaf(step.path);
+    note_leaf(step.path, thread);
     return step;
 }
 
-PathId StackBuilder::leaves_root() {
-    if (leaves_root_ == kRootPath) leaves_root_ = stacks_.intern_path(kRootPath, kLeavesRoot);
-    return leaves_root_;
+PathId StackBuilder::leaves_root(Address thread) {
+    const auto known = std::find(leaf_threads_.begin(), leaf_threads_.end(), thread);
+    const auto index = static_cast<std::uint32_t>(known - leaf_threads_.begin());
+    if (known == leaf_threads_.end() && index < kMaxLeafThreads) leaf_threads_.push_back(thread);
+    const PathId path = stacks_.intern_path(kRootPath, kLeavesRoot + index);  // the last one is that of all that are too many
+    if (raw(path) >= path_identity_.size()) path_identity_.resize(raw(path) + 1, ~0U);
+    return path;
 }
 
 StackId StackBuilder::above_callers(StackId callers, StackId stack, bool is_leaf) {
     Frame frame;
     frame.kind = FrameKind::kUnproved;
     frame.line = static_cast<std::int32_t>(raw(stack));
-    return stacks_.intern_child(callers, stacks_.intern_frame(frame), is_leaf ? leaves_root() : stacks_.node(stack).path);
+    return stacks_.intern_child(callers, stacks_.intern_frame(frame), is_leaf ? leaves_root(kNullAddress) : stacks_.node(stack).path);
 }
 
-void StackBuilder::note_leaf(PathId path) {
-    if (raw(path) >= is_noted_.size()) is_noted_.resize(raw(path) + 1);
-    if (is_noted_[raw(path)] || leaves_.size() >= kMaxLeaves) return;
-    is_noted_[raw(path)] = true;
-    leaves_.push_back(path);
+void StackBuilder::note_leaf(PathId path, Address thread) {
+    if (raw(path) >= noted_in_.size()) noted_in_.resize(raw(path) + 1);
+    Address& noted_in = noted_in_[raw(path)];
+    if (noted_in == kNullAddress) {
+        if (leaves_.size() >= kMaxLeaves) return;
+        leaves_.push_back(path);
+    }
+    note_thread(noted_in, thread);
 }
 
 void StackBuilder::infer_leaves(std::uint32_t sightings) {
     std::erase_if(leaves_, [&](PathId path) { return stacks_.is_proved(path); });
-    for (const PathId path : leaves_) stacks_.infer_callers(path, sole_callers(identity_of(path), sightings));
+    for (const PathId path : leaves_) stacks_.infer_callers(path, sole_callers(identity_of(path), sightings, noted_in_[raw(path)]));
 }
 
 StackBuilder::Place StackBuilder::join(StackId below, StackId above) {

@@ -71,14 +71,14 @@ public:
     void take_proofs(std::vector<PathId>& proofs);
     // Takes a proof back; the caller does so for every path that continues this one.
     void disprove(PathId path);
-    // A sample was accepted as this chain: counts for is_sole(), and remembers its callers' lines.
-    void note_accepted(const Chain& chain);
+    // A sample of this thread was accepted as this chain: counts for is_sole(), and remembers its callers' lines.
+    void note_accepted(const Chain& chain, Address thread);
     // Whether `path` is the only known one that ends in its code, after so many sightings that another one
     // would have shown itself.
     [[nodiscard]] bool is_sole(PathId path, std::uint32_t sightings) const;
     // The stack of the only known path to the code of `leaf`, with its callers as they were seen last;
-    // nothing when the code has several, or is not known well enough.
-    [[nodiscard]] std::optional<Step> sole_stack(const RawFrame& leaf, std::uint32_t sightings);
+    // nothing when the code has several, is not known well enough, or was seen in one other thread alone.
+    [[nodiscard]] std::optional<Step> sole_stack(const RawFrame& leaf, std::uint32_t sightings, Address thread);
 
     // "[name]" as a frame on top of `parent`, with the parent's path.
     StackId marker(StackId parent, PathId path, std::string_view name);
@@ -86,14 +86,15 @@ public:
     StackId unproved(const RawFrame* leaf);
     // The same for a leaf that is sure, with a path of its own: its callers may follow later, see infer_leaves().
     // Nothing where its code is not known.
-    [[nodiscard]] std::optional<Step> leaf_alone(const RawFrame& leaf);
+    [[nodiscard]] std::optional<Step> leaf_alone(const RawFrame& leaf, Address thread);
     // A sample of `stack` whose path is not proved, of which `callers` are sure: a node that is counted when the profile is
     // made ready (FrameKind::kUnproved). `is_leaf`: `stack` is what unproved() made, and no proof will change it.
     StackId above_callers(StackId callers, StackId stack, bool is_leaf);
     // The path that continues `parent` by the last code of `last`.
     PathId extend(PathId parent, PathId last) { return last == kRootPath ? parent : extend_path(parent, identity_of(last)); }
-    // The samples of this unproved path have a leaf that is sure: should it never be proved, callers may follow as well.
-    void note_leaf(PathId path);
+    // Samples of this unproved path, in this thread, have a leaf that is sure: should it never be proved, callers may follow
+    // as well.
+    void note_leaf(PathId path, Address thread);
     // Gives the leaves that were noted the callers of the one path that is known to them by now, and takes them away
     // again from those to which another path was seen.
     void infer_leaves(std::uint32_t sightings);
@@ -137,7 +138,8 @@ private:
         PathId path;
     };
     PathId extend_path(PathId parent, std::uint32_t identity);
-    PathId leaves_root();
+    PathId leaves_root(Address thread);
+    static void note_thread(Address& seen_in, Address thread);
     void find_codes(std::span<const RawFrame> frames);
     bool step_to(const Step& parent, const RawFrame& frame, CodeIndex code, Chain& chain, Step& step);
 
@@ -145,11 +147,13 @@ private:
         PathId first = kRootPath;     // the path that was proved first
         std::uint32_t paths = 0;      // proved ones that end in it
         std::uint32_t sightings = 0;  // accepted samples that went through it afresh
+        Address seen_in{};            // the thread of these, or kSeveralThreads
     };
+    static constexpr Address kSeveralThreads{~0ULL};
     Lineage& lineage_of(std::uint32_t identity);
     // What stood below the end of the only known path to a code; nothing when there are several, or it was seen too
     // seldom.
-    [[nodiscard]] std::optional<StackId> sole_callers(std::uint32_t identity, std::uint32_t sightings) const;
+    [[nodiscard]] std::optional<StackId> sole_callers(std::uint32_t identity, std::uint32_t sightings, Address thread) const;
 
     CodeCache& codes_;
     StackTable& stacks_;
@@ -160,9 +164,9 @@ private:
     std::vector<Lineage> lineages_;      // by identity
     std::vector<StackId> last_callers_;  // by path: the parent stack of its last accepted sample
     std::uint32_t copy_serial_ = 0;      // code objects from this one on were read after the copy
-    PathId leaves_root_ = kRootPath;     // of the paths of leaves alone
+    std::vector<Address> leaf_threads_;  // those with leaves alone; each has a root for their paths
     std::vector<PathId> leaves_;         // unproved paths whose leaves are sure
-    std::vector<bool> is_noted_;         // by path: it is or was one of them
+    std::vector<Address> noted_in_;      // by path: where it is or was one of them, its thread or kSeveralThreads
     tsl::robin_map<EdgeKey, Edge, EdgeHash> edges_;
     std::vector<std::uint32_t> path_identity_{~0U};
     tsl::robin_map<std::uint64_t, Place> joined_;  // by both stacks

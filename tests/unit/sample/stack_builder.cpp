@@ -7,6 +7,12 @@ using namespace pyprof;
 using namespace pyprof::test;
 using Built = StackBuilder::Built;
 
+namespace {
+
+constexpr Address kThread{0x1000};
+
+}  // namespace
+
 TEST_CASE("stack builder: a stack by its names, root first, with the leaf's line") {
     for_each_layout([](const KnownLayout& known) {
         Fixture fixture(known.layout);
@@ -194,11 +200,11 @@ TEST_CASE("stack builder: a code has a sole caller until a second path is proved
     const PathId path = fixture.stack_builder.path_of(chain);
     CHECK_FALSE(fixture.stack_builder.is_sole(path, 0));
     fixture.stack_builder.prove(path);
-    fixture.stack_builder.note_accepted(chain);
+    fixture.stack_builder.note_accepted(chain, kThread);
     CHECK(fixture.stack_builder.is_sole(path, 1));
     CHECK_FALSE(fixture.stack_builder.is_sole(path, 2));
     const RawFrame leaf = fixture.frame(f, 0x9000);
-    const auto step = fixture.stack_builder.sole_stack(leaf, 1);
+    const auto step = fixture.stack_builder.sole_stack(leaf, 1, kThread);
     REQUIRE(step);
     CHECK(fixture.text(step->stack) == "main;f");
 
@@ -206,7 +212,7 @@ TEST_CASE("stack builder: a code has a sole caller until a second path is proved
     (void)fixture.stack_builder.build(fixture.walk({other, f}), second);
     fixture.stack_builder.prove(fixture.stack_builder.path_of(second));
     CHECK_FALSE(fixture.stack_builder.is_sole(path, 1));
-    CHECK_FALSE(fixture.stack_builder.sole_stack(leaf, 1));
+    CHECK_FALSE(fixture.stack_builder.sole_stack(leaf, 1, kThread));
 }
 
 TEST_CASE("stack builder: leaves that stand alone follow the one known path to them, until there are two") {
@@ -215,10 +221,10 @@ TEST_CASE("stack builder: leaves that stand alone follow the one known path to t
     const Address other = fixture.code("other");
     const Address f = fixture.code("f");
     const RawFrame leaf = fixture.frame(f, 0x9000);
-    CHECK_FALSE(fixture.stack_builder.leaf_alone(leaf));  // its code is not known yet
+    CHECK_FALSE(fixture.stack_builder.leaf_alone(leaf, kThread));  // its code is not known yet
     StackBuilder::Chain chain;
     (void)fixture.stack_builder.build(fixture.walk({main, f}), chain);
-    const auto alone = fixture.stack_builder.leaf_alone(leaf);
+    const auto alone = fixture.stack_builder.leaf_alone(leaf, kThread);
     REQUIRE(alone);
     CHECK(fixture.text(alone->stack) == "[unproved];f");
     CHECK_FALSE(fixture.stacks.is_proved(alone->path));
@@ -227,7 +233,7 @@ TEST_CASE("stack builder: leaves that stand alone follow the one known path to t
     fixture.stack_builder.prove(fixture.stack_builder.path_of(chain));
     fixture.stack_builder.infer_leaves(1);
     CHECK_FALSE(fixture.stacks.inferred_callers(alone->path));  // proved, but not seen often enough
-    fixture.stack_builder.note_accepted(chain);
+    fixture.stack_builder.note_accepted(chain, kThread);
     fixture.stack_builder.infer_leaves(1);
     REQUIRE(fixture.stacks.inferred_callers(alone->path));
     CHECK(fixture.text(*fixture.stacks.inferred_callers(alone->path)) == "main");
@@ -237,6 +243,34 @@ TEST_CASE("stack builder: leaves that stand alone follow the one known path to t
     fixture.stack_builder.prove(fixture.stack_builder.path_of(second));
     fixture.stack_builder.infer_leaves(1);
     CHECK_FALSE(fixture.stacks.inferred_callers(alone->path));
+}
+
+TEST_CASE("stack builder: what one thread alone was seen to do says nothing of another's callers") {
+    Fixture fixture(known_layouts(PYPROF_TEST_DIR).front().layout);
+    constexpr Address kOther{0x2000};
+    constexpr Address kThird{0x3000};
+    const Address main = fixture.code("main");
+    const Address f = fixture.code("f");
+    const RawFrame leaf = fixture.frame(f, 0x9000);
+    StackBuilder::Chain chain;
+    (void)fixture.stack_builder.build(fixture.walk({main, f}), chain);
+    fixture.stack_builder.prove(fixture.stack_builder.path_of(chain));
+    fixture.stack_builder.note_accepted(chain, kThread);
+    const auto own = fixture.stack_builder.leaf_alone(leaf, kThread);
+    const auto others = fixture.stack_builder.leaf_alone(leaf, kOther);
+    REQUIRE((own && others));
+    fixture.stack_builder.infer_leaves(1);
+    CHECK(fixture.stack_builder.sole_stack(leaf, 1, kThread));
+    CHECK_FALSE(fixture.stack_builder.sole_stack(leaf, 1, kOther));
+    CHECK(fixture.stacks.inferred_callers(own->path));
+    CHECK_FALSE(fixture.stacks.inferred_callers(others->path));
+    // A path that several threads take is the program's.
+    StackBuilder::Chain same;
+    (void)fixture.stack_builder.build(fixture.walk({main, f}), same);
+    fixture.stack_builder.note_accepted(same, kThird);
+    fixture.stack_builder.infer_leaves(1);
+    CHECK(fixture.stack_builder.sole_stack(leaf, 1, kOther));
+    CHECK(fixture.stacks.inferred_callers(others->path));
 }
 
 TEST_CASE("stack builder: code that was read after the frames were copied is told from older code") {
