@@ -118,9 +118,7 @@ void AsyncioReader::add_hubs(const ThreadList& threads, std::vector<RunningLoop>
                 running.thread = thread.address;
                 running.loop = hub.address;
                 running.is_hub = true;
-                if (has(asyncio_.thread.context_version)) {
-                    running.context_version = read_value<std::uint64_t>(*pages_, thread.address + at(asyncio_.thread.context_version)).value_or(0);
-                }
+                running.context_version = read_context_version(thread.address);
                 loops.push_back(running);
             }
         }
@@ -206,8 +204,7 @@ void AsyncioReader::read_names(Interpreter& interpreter, AsyncTask& task) {
     const bool is_plain = read_type(*pages_, *layout_, task.address) == interpreter.gevent->greenlet_type ||
                           !is_instance(*pages_, *layout_, task.address, interpreter.gevent->greenlet_type);
     if (run == kNullAddress && is_plain && !chain_.frames.empty()) {
-        const Offset name = has(layout_->code.qualname) ? layout_->code.qualname : layout_->code.name;
-        run = read_pointer(*pages_, chain_.frames.front().code + at(name)).value_or(kNullAddress);
+        run = read_pointer(*pages_, chain_.frames.front().code + at(shown_name(layout_->code))).value_or(kNullAddress);
     }
     const bool has_name = can_be_object(run) && interpreter.kinds.kind_of(*pages_, run) == ObjectKind::kStr;
     task.coroutine_name = has_name ? names_.read_text(*pages_, run) : type_text(interpreter, task.address);

@@ -50,10 +50,7 @@ void add_module_state(Memory& memory, const Layout& layout, Address module, Asyn
 }  // namespace
 
 std::optional<AsyncioModules> find_asyncio_modules(Memory& memory, const Layout& layout, Address interpreter) {
-    if (!has(layout.interpreter.imports_modules)) return std::nullopt;
-    const Address loaded =
-        read_pointer(memory, interpreter + at(layout.interpreter.imports_modules)).value_or(kNullAddress);
-    const Address tasks = dict_of(memory, layout, find(memory, layout, loaded, "asyncio.tasks"));
+    const Address tasks = dict_of(memory, layout, find_module(memory, layout, interpreter, "asyncio.tasks"));
     if (tasks == kNullAddress) return std::nullopt;
     AsyncioModules modules;
     for (const std::string_view name : {"_all_tasks", "_scheduled_tasks"}) {
@@ -66,10 +63,10 @@ std::optional<AsyncioModules> find_asyncio_modules(Memory& memory, const Layout&
 
     modules.current_tasks = find(memory, layout, tasks, "_current_tasks");
 
-    const Address futures = dict_of(memory, layout, find(memory, layout, loaded, "asyncio.futures"));
+    const Address futures = dict_of(memory, layout, find_module(memory, layout, interpreter, "asyncio.futures"));
     modules.types.python_task = find(memory, layout, tasks, "_PyTask");
     modules.types.python_future = find(memory, layout, futures, "_PyFuture");
-    const Address accelerator = find(memory, layout, loaded, "_asyncio");
+    const Address accelerator = find_module(memory, layout, interpreter, "_asyncio");
     const Address names = dict_of(memory, layout, accelerator);
     modules.types.task = find(memory, layout, names, "Task");
     modules.types.future = find(memory, layout, names, "Future");
@@ -80,10 +77,7 @@ std::optional<AsyncioModules> find_asyncio_modules(Memory& memory, const Layout&
 }
 
 bool has_greenlets(Memory& memory, const Layout& layout, Address interpreter) {
-    if (!has(layout.interpreter.imports_modules)) return false;
-    const Address loaded =
-        read_pointer(memory, interpreter + at(layout.interpreter.imports_modules)).value_or(kNullAddress);
-    return find(memory, layout, loaded, "greenlet._greenlet") != kNullAddress;
+    return find_module(memory, layout, interpreter, "greenlet._greenlet") != kNullAddress;
 }
 
 std::vector<std::byte> read_asyncio_debug(Target& target) {

@@ -144,6 +144,11 @@ Address AsyncioReader::running_loop_of_dict(Address thread) {
     return read_pointer(*pages_, loop).value_or(kNullAddress);
 }
 
+std::uint64_t AsyncioReader::read_context_version(Address thread) {
+    if (!has(asyncio_.thread.context_version)) return 0;
+    return read_value<std::uint64_t>(*pages_, thread + at(asyncio_.thread.context_version)).value_or(0);
+}
+
 void AsyncioReader::read_loops(const ThreadList& threads, std::vector<RunningLoop>& loops) {
     const AsyncioLayout::Thread& layout = asyncio_.thread;
     for (const ThreadState& thread : threads.threads) {
@@ -161,10 +166,7 @@ void AsyncioReader::read_loops(const ThreadList& threads, std::vector<RunningLoo
             running.running_task =
                 read_pointer(*pages_, thread.address + at(layout.running_task)).value_or(kNullAddress);
         }
-        if (has(layout.context_version)) {
-            running.context_version =
-                read_value<std::uint64_t>(*pages_, thread.address + at(layout.context_version)).value_or(0);
-        }
+        running.context_version = read_context_version(thread.address);
         loops.push_back(running);
     }
     for (const TrioRun& run : trio_runs_) {
@@ -172,9 +174,7 @@ void AsyncioReader::read_loops(const ThreadList& threads, std::vector<RunningLoo
         running.thread = run.thread;
         running.loop = run.runner;
         running.is_trios = true;
-        if (has(layout.context_version)) {
-            running.context_version = read_value<std::uint64_t>(*pages_, run.thread + at(layout.context_version)).value_or(0);
-        }
+        running.context_version = read_context_version(run.thread);
         loops.push_back(running);
     }
     add_hubs(threads, loops);

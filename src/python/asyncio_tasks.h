@@ -150,6 +150,7 @@ private:
 
     void add_interpreter(Address interpreter);
     void add_trio(Interpreter& interpreter);
+    [[nodiscard]] std::uint64_t read_context_version(Address thread);  // 0 where there is none
     void read_loops(const ThreadList& threads, std::vector<RunningLoop>& loops);
     [[nodiscard]] Address running_loop_of_dict(Address thread);
     void find_trio_runs(const ThreadList& threads);

@@ -155,7 +155,7 @@ void CodeCache::load_batch(std::span<const Address> addresses) {
 // The pages of what `object` refers to. Texts and tables are short; where one goes on behind its page, that is read alone.
 void CodeCache::note_pages(std::span<const std::byte> object) {
     const Layout::Code& code = layout_.code;
-    for (const Offset field : {has(code.qualname) ? code.qualname : code.name, code.filename, code.line_table, code.tlbc,
+    for (const Offset field : {shown_name(code), code.filename, code.line_table, code.tlbc,
                                has(code.unit_count) ? kAbsent : code.bytecode}) {
         if (has(field)) pages_.push_back(raw(load_pointer(object, field)) / PageCache::kPageSize);
     }
@@ -185,7 +185,7 @@ bool CodeCache::take_stamp(Entry& entry, std::span<const std::byte> object) {
     entry.stamp_pieces = 1;
     const Layout::Code& code = layout_.code;
     if (has(code.version) && load_int(object, code.version) != 0) return true;
-    return add_string_piece(entry, load_pointer(object, has(code.qualname) ? code.qualname : code.name)) &&
+    return add_string_piece(entry, load_pointer(object, shown_name(code))) &&
            add_string_piece(entry, load_pointer(object, code.filename));
 }
 
@@ -206,7 +206,7 @@ bool CodeCache::add_string_piece(Entry& entry, Address string) {
 
 bool CodeCache::read_details(Entry& entry, std::span<const std::byte> object) {
     const Layout::Code& code = layout_.code;
-    const Address name_address = load_pointer(object, has(code.qualname) ? code.qualname : code.name);
+    const Address name_address = load_pointer(object, shown_name(code));
     const auto name = read_unicode(details_, layout_, name_address, kMaxNameCharacters);
     const auto file = read_unicode(details_, layout_, load_pointer(object, code.filename), kMaxNameCharacters);
     const auto table = read_bytes_object(details_, layout_, load_pointer(object, code.line_table), kMaxLineTableBytes);

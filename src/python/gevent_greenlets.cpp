@@ -41,9 +41,9 @@ std::string name_of_type(Memory& memory, const Layout& layout, ObjectKinds& kind
     return type ? kinds.name_of_type(memory, *type) : std::string();
 }
 
-Address module_member(Memory& memory, const Layout& layout, Address modules, std::string_view module, std::string_view member) {
-    const Address found = find_in_dict(memory, layout, modules, module).value_or(kNullAddress);
-    if (!can_be_object(found)) return kNullAddress;
+Address module_member(Memory& memory, const Layout& layout, Address interpreter, std::string_view module, std::string_view member) {
+    const Address found = find_module(memory, layout, interpreter, module);
+    if (found == kNullAddress) return kNullAddress;
     const Address dict = read_module_dict(memory, layout, found).value_or(kNullAddress);
     if (!can_be_object(dict)) return kNullAddress;
     const Address value = find_in_dict(memory, layout, dict, member).value_or(kNullAddress);
@@ -108,13 +108,10 @@ std::vector<Address> items_of(Memory& memory, const Layout& layout, ObjectKind k
 }  // namespace
 
 std::optional<GeventModule> find_gevent(Memory& memory, const Layout& layout, Address interpreter) {
-    if (!has(layout.interpreter.imports_modules)) return std::nullopt;
-    const Address modules = pointer(memory, interpreter + at(layout.interpreter.imports_modules));
-    if (modules == kNullAddress) return std::nullopt;
     GeventModule gevent;
-    gevent.hub_type = module_member(memory, layout, modules, "gevent.hub", "Hub");
+    gevent.hub_type = module_member(memory, layout, interpreter, "gevent.hub", "Hub");
     if (gevent.hub_type == kNullAddress) return std::nullopt;
-    gevent.greenlet_type = module_member(memory, layout, modules, "gevent.greenlet", "Greenlet");
+    gevent.greenlet_type = module_member(memory, layout, interpreter, "gevent.greenlet", "Greenlet");
     if (gevent.greenlet_type == kNullAddress) return std::nullopt;
     return gevent;
 }
@@ -227,8 +224,7 @@ std::vector<OriginFrame> read_spawning_stack(Memory& memory, const Layout& layou
         const auto type = can_be_object(code) ? read_type(memory, layout, code) : std::nullopt;
         if (!type || !can_be_object(*type) || type_name(memory, layout, *type) != "code") break;
         const Address file = pointer(memory, code + at(layout.code.filename));
-        const Offset name_offset = has(layout.code.qualname) ? layout.code.qualname : layout.code.name;
-        const Address name = pointer(memory, code + at(name_offset));
+        const Address name = pointer(memory, code + at(shown_name(layout.code)));
         const auto file_text = file == kNullAddress ? std::nullopt : read_unicode(memory, layout, file);
         const auto name_text = name == kNullAddress ? std::nullopt : read_unicode(memory, layout, name);
         if (!file_text || !name_text) break;

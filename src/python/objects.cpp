@@ -152,6 +152,14 @@ std::optional<std::string> type_name(Memory& memory, const Layout& layout, Addre
     return read_c_string(memory, *name);
 }
 
+Address find_module(Memory& memory, const Layout& layout, Address interpreter, std::string_view name) {
+    if (!has(layout.interpreter.imports_modules)) return kNullAddress;
+    const auto modules = read_pointer(memory, interpreter + at(layout.interpreter.imports_modules));
+    if (!modules || !can_be_object(*modules)) return kNullAddress;
+    const Address module = find_in_dict(memory, layout, *modules, name).value_or(kNullAddress);
+    return can_be_object(module) ? module : kNullAddress;
+}
+
 std::optional<Address> read_module_dict(Memory& memory, const Layout& layout, Address module) {
     return read_pointer(memory, module + at(layout.module.dict));
 }

@@ -75,6 +75,12 @@ struct DictEntry {
 [[nodiscard]] std::optional<Address> read_attribute(Memory& memory, const Layout& layout, Address object,
                                                     std::string_view name);
 
+// sys.modules[name] of an interpreter; null where it is not loaded or can't be read.
+[[nodiscard]] Address find_module(Memory& memory, const Layout& layout, Address interpreter, std::string_view name);
+
+// Where a code object keeps the str that it is shown by.
+[[nodiscard]] inline Offset shown_name(const Layout::Code& code) { return has(code.qualname) ? code.qualname : code.name; }
+
 // The dict of a module object (md_dict).
 [[nodiscard]] std::optional<Address> read_module_dict(Memory& memory, const Layout& layout, Address module);
 

@@ -67,13 +67,9 @@ std::optional<Address> ThreadNames::find_active(Memory& memory) const {
     const auto found = [](const std::optional<Address>& address) {
         return address && *address != kNullAddress;
     };
-    if (!has(layout_->interpreter.imports_modules)) return std::nullopt;
-    const auto modules =
-        read_pointer(memory, interpreter_ + static_cast<std::uint64_t>(layout_->interpreter.imports_modules));
-    if (!found(modules)) return std::nullopt;
-    const auto threading = find_in_dict(memory, *layout_, *modules, "threading");
-    if (!found(threading)) return std::nullopt;
-    const auto names = read_module_dict(memory, *layout_, *threading);
+    const Address threading = find_module(memory, *layout_, interpreter_, "threading");
+    if (threading == kNullAddress) return std::nullopt;
+    const auto names = read_module_dict(memory, *layout_, threading);
     if (!found(names)) return std::nullopt;
     const auto active = find_in_dict(memory, *layout_, *names, "_active");
     if (!found(active)) return std::nullopt;

@@ -50,12 +50,9 @@ bool is_body_over(Memory& memory, const Layout& layout, Address nursery) {
 }  // namespace
 
 std::optional<TrioModule> find_trio(Memory& memory, const Layout& layout, Address interpreter) {
-    if (!has(layout.interpreter.imports_modules)) return std::nullopt;
-    const Address loaded = object_at(memory, interpreter, layout.interpreter.imports_modules);
-    if (loaded == kNullAddress) return std::nullopt;
-    const auto module = find_in_dict(memory, layout, loaded, "trio._core._run");
-    if (!module || !can_be_object(*module)) return std::nullopt;
-    const auto names = read_module_dict(memory, layout, *module);
+    const Address module = find_module(memory, layout, interpreter, "trio._core._run");
+    if (module == kNullAddress) return std::nullopt;
+    const auto names = read_module_dict(memory, layout, module);
     if (!names || !can_be_object(*names)) return std::nullopt;
     TrioModule trio;
     trio.task_type = find_in_dict(memory, layout, *names, "Task").value_or(kNullAddress);

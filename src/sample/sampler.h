@@ -185,6 +185,7 @@ private:
     void parse_interpreters();
     [[nodiscard]] bool is_vouched_for(const Thread& thread, std::chrono::nanoseconds when) const;
     void note_turn();
+    void note_look(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds reuse_within);
     void take_woken(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     bool has_stack_to_show(Thread& thread, ThreadReader::Status status);
     void take_thread(Thread& thread, ThreadReader::Status status, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);

@@ -84,6 +84,7 @@ bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, std::optiona
             const auto filled = std::span<const std::uint8_t>(filled_).subspan(chain->first_range, chain->range_count);
             chain->status = chain->reader.take(memory_, filled, c_stack);
         }
+        find_native_parts(thread);
         is_taken = true;
     };
     const auto take = [&](const ReadOutcome& outcome) {
@@ -91,7 +92,6 @@ bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, std::optiona
         std::fill_n(filled_.begin(), outcome.complete, std::uint8_t{1});
         const StackCopy& copy = native_->copy();
         take_all({copy.begin, copy.bytes});
-        find_native_parts(thread);
     };
     const auto finish = [&](const ReadOutcome& outcome) {
         take(outcome);
@@ -111,7 +111,6 @@ bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, std::optiona
         native_->copy().bytes.clear();
         read_ranges();
         take_all({});
-        find_native_parts(thread);
     } else if (!is_taken) {
         take(copied.also);
     }

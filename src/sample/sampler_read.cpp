@@ -29,6 +29,12 @@ ThreadTriage::State Sampler::look_at(Thread& thread, nanoseconds when, nanosecon
     return seen;
 }
 
+void Sampler::note_look(Thread& thread, nanoseconds when, nanoseconds reuse_within) {
+    thread.turn = turn_;  // read before this look
+    thread.looked_at = when;
+    thread.seen = look_at(thread, when, reuse_within);
+}
+
 bool Sampler::wants(const Thread& thread) const {
     using State = ThreadTriage::State;
     if (thread.runner == nullptr) return true;  // its stack tells whose it is
@@ -70,9 +76,7 @@ void Sampler::plan_read(nanoseconds when) {
             vouched_for_.push_back(thread.get());
             continue;
         }
-        thread->turn = turn_;  // read before this look
-        thread->looked_at = when;
-        thread->seen = look_at(*thread, when, fast ? kFastReuse : nanoseconds{0});
+        note_look(*thread, when, fast ? kFastReuse : nanoseconds{0});
         if (!wants(*thread)) continue;
         thread->planned_tick = figures_.ticks;
         const bool moves = thread->seen == ThreadTriage::State::kRunning;
@@ -118,9 +122,7 @@ void Sampler::note_turn() {
 
 void Sampler::take_woken(nanoseconds when, nanoseconds weight) {
     for (Thread* thread : vouched_for_) {
-        thread->turn = turn_;
-        thread->looked_at = when;
-        thread->seen = look_at(*thread, when, nanoseconds{0});
+        note_look(*thread, when, nanoseconds{0});
         if (!wants(*thread)) continue;
         thread->planned_tick = figures_.ticks;
         thread->may_prove = false;
