@@ -172,6 +172,11 @@ private:
     bool list_linked(Address head, Address owner);
     bool list_set(Interpreter& interpreter, Address set, bool is_weak);
     void read_tasks(Interpreter& interpreter, TaskSweep& sweep);
+    void resolve_edges(TaskSweep& sweep);
+    void find_holders(TaskSweep& sweep);
+    [[nodiscard]] bool is_claim_alone(const FoundAwaiter& awaiter) const;
+
+    // src/python/asyncio_one_task.cpp
     bool read_task(Interpreter& interpreter, Address address, ObjectKind kind, Found& found);
     bool read_c_task(Interpreter& interpreter, AsyncTask& task, Found& found);
     bool read_python_task(Interpreter& interpreter, AsyncTask& task, Found& found);
@@ -181,9 +186,6 @@ private:
     bool set_state(AsyncTask& task, const CoroutineChain& chain);
     void read_texts(Interpreter& interpreter, AsyncTask& task);
     StringId type_text(Interpreter& interpreter, Address object);
-    void resolve_edges(TaskSweep& sweep);
-    void find_holders(TaskSweep& sweep);
-    [[nodiscard]] bool is_claim_alone(const FoundAwaiter& awaiter) const;
 
     // src/python/asyncio_looks.cpp
     void forget_now_and_then();

@@ -80,7 +80,7 @@ public:
     [[nodiscard]] bool needs_stem(Address thread) const;
     // A sample of a loop's thread that has no chain of frames.
     void note_unlinked() { ++unlinked_; }
-    // After all samples of the tick: the waiting tasks of a thread's loop. `is_still`: it did not run since the
+    // async_waiting.cpp. After all samples of the tick: the waiting tasks of a thread's loop. `is_still`: it did not run since the
     // last tick; `runs`: this tick has a sample of the thread itself. False: it has no tasks, or the thread's own
     // stack is not known yet.
     bool record_waiting(Address thread, ThreadIndex index, bool is_still, bool runs);
@@ -202,6 +202,7 @@ private:
     [[nodiscard]] Address item_in_copy(const WorkerFrame& worker, ThreadReader& reader);
     [[nodiscard]] bool is_sure_work(const Worker& worker, const KnownWork& before, const KnownWork& now, std::uint64_t version) const;
     [[nodiscard]] std::string boundary_text(const AsyncTask& task) const;
+    // async_waiting.cpp
     void draw_leaves(const Loop& loop, std::vector<std::pair<TaskIndex, std::uint32_t>>& drawn);
     std::uint32_t place_waiting(const Loop& loop);
 
