@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small asyncio in a FakeMemory, for layouts up to 3.13 (from 3.14 on a section of a file is needed): an
-// interpreter with one task that awaits another, which awaits a future through a chain of coroutines.
+// A small asyncio in a FakeMemory: tasks, the coroutines that they are at, and the callbacks by which they wait for each
+// other. From 3.14 on its places are made up, and put into a section of the target's file, where readers look for them.
 #pragma once
 
+#include "support/fake_target.h"
 #include "support/process_builder.h"
 
 #include "python/asyncio_layouts.h"
+#include "python/frames.h"
 
 #include <string>
 #include <vector>
@@ -19,6 +21,11 @@ public:
 
     // A suspended coroutine of that name, which awaits this object.
     Address coroutine(const std::string& name, Address awaits);
+    // It goes on: it executes, or stands at an await again.
+    void set_executing(Address coroutine);
+    void set_awaiting(Address coroutine, Address awaits);
+    // Its frame, as it stands in memory.
+    RawFrame frame_of(Address coroutine);
     // FutureIter over a future.
     Address future_iter(Address future);
     Address future();
@@ -28,20 +35,32 @@ public:
         Address fut_waiter{};
     };
     Address task(const TaskSpec& spec);
-    // The callback by which `awaiter` waits for `future`.
+    // The callback by which `awaiter` waits for `future`, behind those that it has.
     void add_wakeup(Address future, Address awaiter);
+    void clear_callbacks(Address future);
+    // A task or a future that has its result.
+    void finish(Address future) { builder_.put_field(future, asyncio_.future.state, 2, 4); }
     // Puts them into the interpreter's sys.modules["asyncio.tasks"].
     void publish(Address interpreter, const std::vector<Address>& tasks);
+    // From 3.14 on: the section in which the places of all this stand.
+    void publish_places(FakeTarget& target);
+    // The loop that runs in the thread of a process.
+    void set_loop(Address thread, Address loop, pid_t pid);
+    // The task in whose step that loop is; after publish(). Null: it is in none.
+    void set_current(Address thread, Address loop, Address task);
+    // What the thread has counted: each callback of its loop counts.
+    void set_count(Address thread, std::uint64_t count);
 
     const AsyncioLayout& layout() const { return asyncio_; }
 
 private:
     Address set_of(const std::vector<Address>& members);
+    [[nodiscard]] std::size_t task_size() const { return asyncio_.task.size; }
 
     ProcessBuilder& builder_;
     AsyncioLayout asyncio_;
     Address future_type_{}, task_type_{}, coroutine_type_{}, iter_type_{}, weakref_type_{}, set_type_{};
-    Address wakeup_type_{}, wakeup_definition_{};
+    Address wakeup_type_{}, wakeup_definition_{}, tuple_type_{}, current_tasks_{};
 };
 
 }  // namespace pyprof::test

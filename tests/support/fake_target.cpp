@@ -14,10 +14,16 @@ constexpr std::uint64_t kImageBytes = std::uint64_t{1} << 32;
 constexpr std::uint64_t kPthreadBytes = 2048;
 constexpr std::uint64_t kGlibcTid = 0x2d0;  // of struct pthread, nptl/descr.h on x86-64
 
+using Sections = std::map<std::string, std::pair<Address, std::uint64_t>, std::less<>>;
+
 class ImageFile final : public ModuleFile {
 public:
-    explicit ImageFile(Address runtime) : runtime_(runtime) {}
-    std::optional<Section> find_section(std::string_view) override { return std::nullopt; }
+    ImageFile(Address runtime, Sections sections) : runtime_(runtime), sections_(std::move(sections)) {}
+    std::optional<Section> find_section(std::string_view name) override {
+        const auto found = sections_.find(name);
+        if (found == sections_.end()) return std::nullopt;
+        return Section{FileAddress{distance(kImage, found->second.first)}, found->second.second};
+    }
     std::optional<Section> find_symbol(std::string_view name) override {
         if (name != "_PyRuntime") return std::nullopt;
         return Section{FileAddress{distance(kImage, runtime_)}, 64};
@@ -27,6 +33,7 @@ public:
 
 private:
     Address runtime_;
+    Sections sections_;
 };
 
 // "3.13.15t" -> "/usr/bin/python3.13"
@@ -74,7 +81,7 @@ void FakeTarget::add_stack(Address begin, Address end, bool is_main) {
 }
 
 Result<std::unique_ptr<ModuleFile>> FakeTarget::open_module(const Mapping&) {
-    return std::make_unique<ImageFile>(runtime_);
+    return std::make_unique<ImageFile>(runtime_, sections_);
 }
 
 Result<std::vector<ThreadId>> FakeTarget::read_threads() {

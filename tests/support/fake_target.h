@@ -10,8 +10,10 @@
 
 #include <pyprof/target.h>
 
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pyprof::test {
@@ -28,6 +30,8 @@ public:
     explicit FakeTarget(std::string executable) : executable_(std::move(executable)) {}
 
     void set_runtime(Address runtime) { runtime_ = runtime; }
+    // A section of the file that all of the memory is mapped of.
+    void set_section(std::string name, Address at, std::uint64_t size) { sections_[std::move(name)] = {at, size}; }
     // Makes the thread on first use. A thread that is not there is gone.
     Thread& thread(pid_t tid) { return threads_[tid]; }
     void end_thread(pid_t tid) { threads_.erase(tid); }
@@ -59,6 +63,7 @@ private:
     std::string executable_;
     FakeMemory memory_;
     Address runtime_{};
+    std::map<std::string, std::pair<Address, std::uint64_t>, std::less<>> sections_;
     std::map<pid_t, Thread> threads_;
     std::size_t looks_ = 0;
     std::vector<pid_t> forgotten_;

@@ -7,6 +7,8 @@
 #include "support/frame_holding.h"
 #include "support/process_builder.h"
 
+#include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,16 @@ public:
         builder_.memory().put(reference + header(), raw(spawner));
         builder_.memory().put(greenlet + 72, raw(reference));
     }
+    // It was spawned in a function of this name; returns gevent's note of it.
+    Address set_spawning_stack(Address greenlet, const std::string& function) {
+        ObjectBuilder::CodeSpec code;
+        code.name = std::u32string(function.begin(), function.end());
+        const Address frame = typed(builder_.object(64), "gevent._gevent_cgreenlet._Frame");
+        builder_.memory().put(frame + header(), std::array<std::uint64_t, 3>{raw(builder_.code(code)), 1, raw(none_)});
+        set_spawning_stack(greenlet, frame);
+        return frame;
+    }
+    void set_spawning_stack(Address greenlet, Address note) { builder_.memory().put(greenlet + 80, raw(note)); }
     // The method `switch` of a greenlet.
     Address switch_of(Address greenlet, const std::string& name = "switch") {
         const Address text = builder_.allocate(16);
@@ -78,7 +90,8 @@ public:
     }
     // The words of the part that greenlet itself keeps.
     void set_words(Address greenlet, std::uint64_t start, std::uint64_t stop, Address frame, Address parent) {
-        const Address pimpl = builder_.allocate(256);
+        Address& pimpl = pimpls_[raw(greenlet)];
+        if (pimpl == kNullAddress) pimpl = builder_.allocate(256);
         builder_.memory().put(pimpl + 8, raw(greenlet));
         builder_.memory().put(pimpl + 56, start);
         builder_.memory().put(pimpl + 64, stop);
@@ -91,6 +104,18 @@ public:
         builder_.memory().put(greenlet + header() + 16, raw(pimpl));
     }
     void set_running(Address greenlet) { builder_.memory().put(state_ + 8, raw(greenlet)); }
+    // It runs, and its frames are those of the thread.
+    void switch_to(Address greenlet) {
+        set_words(greenlet, greenlet == main ? 4096 : 1, greenlet == main ? ~0ULL : 4096, kNullAddress, hub);
+        set_running(greenlet);
+    }
+    // It has switched to the hub, and waits where it did when it was made.
+    void switch_to_hub(Address greenlet) {
+        set_words(greenlet, 4096, greenlet == main ? ~0ULL : 4096, frame_objects_.at(raw(greenlet)), hub);
+        set_running(hub);
+    }
+    // The outermost frame of a greenlet, which it keeps for as long as it lives.
+    [[nodiscard]] RawFrame bottom_of(Address greenlet) const { return bottoms_.at(raw(greenlet)); }
 
     // sys.modules, and the objects in a list of the collector.
     void publish(Address interpreter, Address runtime, const std::vector<Address>& objects) {
@@ -131,6 +156,12 @@ private:
         spec.code = builder_.code(code);
         spec.stack = 1;
         Address frame = builder_.heap_frame(spec);
+        RawFrame& bottom = bottoms_[raw(greenlet)];
+        bottom.address = frame;
+        bottom.code = spec.code;
+        const auto& kind = builder_.layout().instruction_kind;
+        const bool is_index = kind == InstructionKind::kByteIndex || kind == InstructionKind::kCodeUnitIndex;
+        if (!is_index) bottom.instruction = raw(spec.code + at(builder_.layout().code.bytecode));
         if (has(builder_.layout().frame.owner)) {
             const Address holder = builder_.object(64, frame_type_);
             builder_.memory().put(holder + header() + 8, raw(frame));
@@ -138,10 +169,14 @@ private:
         } else {
             builder_.put_field(frame, builder_.layout().object.type, raw(frame_type_));
         }
+        frame_objects_[raw(greenlet)] = frame;
         set_words(greenlet, 4096, stop, frame, hub);
     }
 
     ProcessBuilder& builder_;
+    std::map<std::uint64_t, RawFrame> bottoms_;  // by greenlet, as the next two
+    std::map<std::uint64_t, Address> frame_objects_;
+    std::map<std::uint64_t, Address> pimpls_;
     Address state_{};  // ThreadState of greenlet
     Address greenlet_type_{}, own_type_{}, hub_type_{}, frame_type_{}, none_{};
 };
