@@ -406,7 +406,7 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackB
 void AsyncSampler::learn_tasks() {
     if (options_.mode != AsyncMode::kRunning) return;
     look();
-    next_look_ = std::max(next_look_, now_ + kPauseToLearn);
+    if (is_fresh_) next_look_ = std::max(next_look_, now_ + kPauseToLearn);
 }
 
 void AsyncSampler::forget_codes() {

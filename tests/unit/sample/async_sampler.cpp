@@ -97,6 +97,27 @@ TEST_CASE("async sampler: a coroutine of no known task stays as it is") {
     });
 }
 
+TEST_CASE("async sampler: what runs unknown all the time does not put off the look that would know it") {
+    for_each_loop([](LoopWorld& world) {
+        world.sleeping("Task-1", "waits");
+        world.start(async_options(AsyncMode::kRunning));
+        const Address stranger = world.asyncio.coroutine("stranger", kNullAddress);
+        world.asyncio.set_executing(stranger);
+        const auto frames = world.on_loop({world.asyncio.frame_of(stranger), world.plain("helper")});
+        world.begin_tick();
+        CHECK(world.splice(frames, world.count).empty());
+        const std::uint64_t looks = world.figures().task_looks;
+        CHECK(looks == 1);
+        for (int i = 0; i < 100; ++i) {
+            world.begin_tick(100ms);
+            CHECK(world.splice(frames, world.count).empty());
+        }
+        // One each 200 ms, but what a look takes is for this machine to say.
+        CHECK(world.figures().task_looks > looks);
+        CHECK(world.figures().task_looks <= looks + 50);
+    });
+}
+
 TEST_CASE("async sampler: where the loop has moved since the sample, a new task is refused") {
     for_each_loop([](LoopWorld& world) {
         const Made numbered = world.running("Task-1", "numbered");
