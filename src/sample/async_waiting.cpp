@@ -65,7 +65,14 @@ std::uint32_t AsyncSampler::place_waiting(const Loop& loop) {
 
 bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_still, bool runs) {
     Loop* loop = find_loop(thread);
-    if (loop == nullptr || !loop->has_stem) return false;
+    if (loop == nullptr) return false;
+    // By shares what runs is the tick's one sample. What is owed for other ticks is paid when the loop waits.
+    const bool is_paid = options_.weight == AsyncWeight::kShare && runs;
+    if (is_paid && loop->owed_ticks > 0) {
+        loop->owed -= weight_;
+        --loop->owed_ticks;
+    }
+    if (!loop->has_stem) return false;
     if (!is_still || must_look_again_) loop->is_current = false;
     if (!loop->is_current) {
         look();
@@ -86,6 +93,7 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
         }
     }
     loop->poor_looks = 0;
+    if (is_paid) return true;
     const std::uint32_t ticks = std::max(loop->owed_ticks, 1U);
     // Of several loops of a tick the first one counts what the look missed of all.
     if (std::exchange(torn_turn_, turn_) != turn_) torn_ += std::uint64_t{all_.sweep.torn} * ticks;
@@ -93,10 +101,7 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
     loop->owed = nanoseconds{0};
     loop->owed_ticks = 0;
     if (drawn_.empty()) return has_tasks;
-    if (options_.weight == AsyncWeight::kShare) {
-        if (runs) return true;  // what runs is the tick's one sample
-        drawn_.front().second = 1;
-    }
+    if (options_.weight == AsyncWeight::kShare) drawn_.front().second = 1;
     torn_ += std::uint64_t{place_waiting(*loop)} * ticks;
     for (std::size_t i = 0; i < waiting_.size();) {
         const AsyncStacks::Place place = waiting_[i].place;

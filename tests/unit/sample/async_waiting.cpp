@@ -168,6 +168,34 @@ TEST_CASE("waiting tasks: by shares there is one sample a loop and tick") {
     });
 }
 
+TEST_CASE("waiting tasks: by shares, of a pause the ticks in which it ran are not owed, and all others are") {
+    for_each_loop([](LoopWorld& world) {
+        add_sleepers(world, 5);
+        AsyncOptions options = all_tasks();
+        options.weight = AsyncWeight::kShare;
+        world.start(options);
+        const auto runs = [&](std::chrono::nanoseconds since_last) {
+            world.begin_tick(since_last);
+            CHECK(world.sampler->record_waiting(world.thread, 0, false, true));
+            CHECK(world.recorded().empty());
+        };
+        CHECK(AsyncWorld::all_of(world.tick()) == Recorded{1, 1ms});
+        Holding holding(world);
+        CHECK(AsyncWorld::all_of(world.tick()) == Recorded{1, 1ms});
+        runs(kWithinPause);
+        CHECK(world.tick(false, kWithinPause).empty());
+        CHECK(AsyncWorld::all_of(world.tick()) == Recorded{2, 2ms});
+        // It runs when the pause is over.
+        CHECK(world.tick(false, kWithinPause).empty());
+        runs(1h);
+        CHECK(AsyncWorld::all_of(world.tick()) == Recorded{2, 2ms});
+        CHECK(world.tick(false, kWithinPause).empty());
+        runs(kWithinPause);
+        world.sampler->flush(world.thread, 0);
+        CHECK(AsyncWorld::all_of(world.recorded()) == Recorded{1, 1ms});
+    });
+}
+
 TEST_CASE("waiting tasks: several awaiters take turns, with one look or with many") {
     for (const bool is_still : {false, true}) {
         for_each_loop([&](LoopWorld& world) {
