@@ -73,7 +73,7 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
         --loop->owed_ticks;
     }
     if (!loop->has_stem) return false;
-    if (!is_still || must_look_again_) loop->is_current = false;
+    if ((!is_still || must_look_again_) && !is_last_) loop->is_current = false;
     if (!loop->is_current) {
         look();
         loop = find_loop(thread);

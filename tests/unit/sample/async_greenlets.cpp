@@ -154,3 +154,21 @@ TEST_CASE("greenlets: one whose spawner is gone stands below where it was spawne
         CHECK(world.figures().task_looks == looks);
     });
 }
+
+TEST_CASE("greenlets: what is owed at the end is paid, though something was to be read twice") {
+    for_each_hub([](HubWorld& world) {
+        const Address orphan = add_orphan(world);
+        const Address note = world.gevent.set_spawning_stack(orphan, "other_maker");
+        world.start();
+        for (int i = 0; i < 2; ++i) world.tick_of_hub();
+        world.gevent.set_spawning_stack(orphan, "maker");
+        for (int i = 0; i < 2; ++i) world.tick_of_hub();
+        world.gevent.set_spawning_stack(orphan, note);
+        Holding holding(world);
+        CHECK(AsyncWorld::all_of(world.tick_of_hub()) == Recorded{3, 3ms});
+        CHECK(holding.holds == 1);
+        CHECK(world.tick_of_hub(true, kWithinPause).empty());
+        world.sampler->flush(world.thread, 0);
+        CHECK(AsyncWorld::all_of(world.recorded()) == Recorded{3, 3ms});
+    });
+}
