@@ -7,6 +7,7 @@
 #include "python/asyncio_state.h"
 
 #include "base/clock.h"
+#include "python/gevent_loop.h"
 #include "python/objects.h"
 
 #include <algorithm>
@@ -82,7 +83,8 @@ void AsyncioReader::find_hubs(Interpreter& interpreter) {
         // The first one that is suspended tells where greenlets keep what.
         (void)interpreter.greenlets.read(memory, greenlet);
         if (is_instance(memory, *layout_, greenlet, interpreter.gevent->hub_type)) {
-            hubs.push_back({greenlet, kNullAddress, thread_of_hub(memory, *layout_, greenlet)});
+            hubs.push_back({greenlet, kNullAddress, thread_of_hub(memory, *layout_, greenlet),
+                            find_callback_queue(memory, *layout_, interpreter.kinds, greenlet)});
         } else {
             others.push_back(greenlet);
         }
@@ -105,6 +107,22 @@ void AsyncioReader::find_waits(Interpreter& interpreter) {
         find_waiting(*pages_, *layout_, interpreter.kinds, *interpreter.gevent, object, greenlets);
         for (const Address greenlet : greenlets) interpreter.waits_at[raw(greenlet)] = object;
     }
+}
+
+// Which callback is to switch to whom; each is read once more with its greenlet.
+void AsyncioReader::find_callbacks(Interpreter& interpreter) {
+    interpreter.callbacks.clear();
+    std::vector<DueGreenlet> due;
+    for (const Interpreter::Hub& hub : interpreter.hubs) {
+        if (hub.queue != kNullAddress) find_due(*pages_, *layout_, interpreter.kinds, *interpreter.gevent, hub.queue, due);
+    }
+    for (const DueGreenlet& one : due) interpreter.callbacks[raw(one.greenlet)] = one.callback;
+}
+
+bool AsyncioReader::is_due(Interpreter& interpreter, Address greenlet) {
+    const auto known = interpreter.callbacks.find(raw(greenlet));
+    return known != interpreter.callbacks.end() &&
+           greenlet_of_callback(*pages_, *layout_, interpreter.kinds, *interpreter.gevent, known->second) == greenlet;
 }
 
 void AsyncioReader::add_hubs(const ThreadList& threads, std::vector<RunningLoop>& loops) {
@@ -161,7 +179,11 @@ bool AsyncioReader::read_greenlet(Interpreter& interpreter, Found& found) {
         std::reverse(chain_.frames.begin(), chain_.frames.end());
         task.waits_for = task.address;  // who is to wake it is told so
         const auto wait = interpreter.waits_at.find(raw(task.address));
-        if (wait != interpreter.waits_at.end()) set_wait(interpreter, task, wait->second);
+        if (is_due(interpreter, task.address)) {
+            task.state = TaskState::kReady;
+        } else if (wait != interpreter.waits_at.end()) {
+            set_wait(interpreter, task, wait->second);
+        }
     }
     found.is_pending = true;
     task.identity ^= kept.identity;
@@ -182,7 +204,7 @@ void AsyncioReader::set_wait(Interpreter& interpreter, AsyncTask& task, Address 
 
 // Who waits for its end; else who spawned it.
 void AsyncioReader::take_edges(const GeventGreenlet& kept, Found& found) {
-    for (const GeventGreenlet::Joiner& joiner : kept.joiners) {
+    for (const WokenGreenlet& joiner : kept.joiners) {
         found.awaiters.push_back({joiner.greenlet, joiner.by_waiter ? EdgeSource::kWait : EdgeSource::kJoin, joiner.greenlet, true, kNullAddress});
     }
     found.task.origin = kept.spawning_stack;

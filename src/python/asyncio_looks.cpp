@@ -451,6 +451,7 @@ void AsyncioReader::look(const ThreadList& threads, TaskSweep& sweep, const Hold
         if (hold && !left_.empty()) read_held(*interpreter, threads, sweep, hold);
         is_too_fast_ |= sweep.was_held;
         sweep.torn += static_cast<std::uint32_t>(left_.size());
+        interpreter->callbacks.clear();
     }
     is_single_ = false;
     sweep.loops = watched_;

@@ -31,12 +31,14 @@ struct AsyncioReader::Interpreter {
         Address address{};
         Address main{};  // greenlet of its thread
         std::uint64_t pthread = 0;
+        Address queue{};  // of its loop: what it is to call at once; null where that is not known
     };
     std::vector<Hub> hubs;
     std::vector<Address> greenlets_found;  // all others, when they were looked for last
     std::vector<Address> waited_at;        // what they may wait at
     tsl::robin_map<std::uint64_t, bool> types_waited_at;
     tsl::robin_map<std::uint64_t, Address> waits_at;  // of this sweep, by greenlet
+    tsl::robin_map<std::uint64_t, Address> callbacks;  // of this look, by the greenlet that each is to switch to
     GcLists gc;
     std::chrono::nanoseconds next_walk{0}, next_new{0};
     std::vector<Address> listed;  // tasks of this look, each once

@@ -261,6 +261,7 @@ void AsyncioReader::list_tasks(Interpreter& interpreter, const ThreadList& threa
     for (const Address greenlet : interpreter.greenlets_found) {
         if (seen_.insert(raw(greenlet)).second) interpreter.listed.push_back(greenlet);
     }
+    find_callbacks(interpreter);
 }
 
 void AsyncioReader::read_tasks(Interpreter& interpreter, TaskSweep& sweep) {
@@ -346,6 +347,7 @@ void AsyncioReader::sweep(const ThreadList& threads, bool is_stopped, TaskSweep&
         if (interpreter->gevent) find_waits(*interpreter);
         list_tasks(*interpreter, threads, sweep);
         read_tasks(*interpreter, sweep);
+        interpreter->callbacks.clear();
     }
     resolve_edges(sweep);
     if (is_stopped) find_holders(sweep);

@@ -161,6 +161,8 @@ private:
     void find_hubs(Interpreter& interpreter);
     void add_hubs(const ThreadList& threads, std::vector<RunningLoop>& loops);
     void find_waits(Interpreter& interpreter);
+    void find_callbacks(Interpreter& interpreter);
+    [[nodiscard]] bool is_due(Interpreter& interpreter, Address greenlet);
     void set_wait(Interpreter& interpreter, AsyncTask& task, Address object);
     bool read_greenlet(Interpreter& interpreter, Found& found);
     void take_edges(const GeventGreenlet& kept, Found& found);

@@ -71,27 +71,6 @@ bool is_switch(Memory& memory, const Layout& layout, Address builtin) {
     return read_bytes(memory, *name, std::as_writable_bytes(std::span(text))) && std::string_view(text.data(), text.size()) == std::string_view("switch", 7);
 }
 
-struct Waiting {
-    Address greenlet{};
-    bool by_waiter = false;
-};
-// Whom a Waiter, or a method of one, or the method `switch` of a greenlet is to wake.
-std::optional<Waiting> woken_by(Memory& memory, const Layout& layout, ObjectKinds& kinds, const GeventModule& gevent, Address object) {
-    const ObjectKind kind = kinds.kind_of(memory, object);
-    Address self = object;
-    if (kind == ObjectKind::kBuiltinMethod || kind == ObjectKind::kMethod) {
-        self = pointer(memory, object + layout.object.header_size + kMethodSelf);
-        if (self == kNullAddress) return std::nullopt;
-        if (kinds.kind_of(memory, self) == ObjectKind::kGreenlet) {
-            const bool wakes = kind == ObjectKind::kBuiltinMethod && is_switch(memory, layout, object);
-            return wakes ? std::optional(Waiting{self, false}) : std::nullopt;
-        }
-    }
-    if (!name_of_type(memory, layout, kinds, self).ends_with("Waiter")) return std::nullopt;
-    const Address waiting = waiting_at(memory, layout, kinds, gevent, self);
-    return waiting == kNullAddress ? std::nullopt : std::optional(Waiting{waiting, true});
-}
-
 std::vector<Address> items_of(Memory& memory, const Layout& layout, ObjectKind kind, Address object) {
     switch (kind) {
         case ObjectKind::kList:
@@ -106,6 +85,22 @@ std::vector<Address> items_of(Memory& memory, const Layout& layout, ObjectKind k
 }
 
 }  // namespace
+
+std::optional<WokenGreenlet> woken_by(Memory& memory, const Layout& layout, ObjectKinds& kinds, const GeventModule& gevent, Address object) {
+    const ObjectKind kind = kinds.kind_of(memory, object);
+    Address self = object;
+    if (kind == ObjectKind::kBuiltinMethod || kind == ObjectKind::kMethod) {
+        self = pointer(memory, object + layout.object.header_size + kMethodSelf);
+        if (self == kNullAddress) return std::nullopt;
+        if (kinds.kind_of(memory, self) == ObjectKind::kGreenlet) {
+            const bool wakes = kind == ObjectKind::kBuiltinMethod && is_switch(memory, layout, object);
+            return wakes ? std::optional(WokenGreenlet{self, false}) : std::nullopt;
+        }
+    }
+    if (!name_of_type(memory, layout, kinds, self).ends_with("Waiter")) return std::nullopt;
+    const Address waiting = waiting_at(memory, layout, kinds, gevent, self);
+    return waiting == kNullAddress ? std::nullopt : std::optional(WokenGreenlet{waiting, true});
+}
 
 std::optional<GeventModule> find_gevent(Memory& memory, const Layout& layout, Address interpreter) {
     GeventModule gevent;
@@ -161,7 +156,7 @@ bool read_gevent_greenlet(Memory& memory, const Layout& layout, ObjectKinds& kin
     if (!items) return false;
     for (const Address link : *items) {
         const auto joiner = woken_by(memory, layout, kinds, gevent, link);
-        if (joiner) found.joiners.push_back({joiner->greenlet, joiner->by_waiter});
+        if (joiner) found.joiners.push_back(*joiner);
     }
     return true;
 }

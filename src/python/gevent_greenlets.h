@@ -31,12 +31,16 @@ struct GeventModule {
 // The pthread of the thread in which a hub runs; 0 where that can't be read.
 [[nodiscard]] std::uint64_t thread_of_hub(Memory& memory, const Layout& layout, Address hub);
 
+struct WokenGreenlet {
+    Address greenlet{};
+    bool by_waiter = false;  // it waits at a Waiter: for any of several, or for a while
+};
+// Whom a Waiter, or a method of one, or the method `switch` of a greenlet is to wake.
+[[nodiscard]] std::optional<WokenGreenlet> woken_by(Memory& memory, const Layout& layout, ObjectKinds& kinds, const GeventModule& gevent,
+                                                    Address object);
+
 struct GeventGreenlet {
-    struct Joiner {
-        Address greenlet{};
-        bool by_waiter = false;  // it waits for any of several: joinall(), wait()
-    };
-    std::vector<Joiner> joiners;
+    std::vector<WokenGreenlet> joiners;  // by_waiter: joinall(), wait()
     Address spawner{};         // null: not recorded, or gone
     Address spawning_stack{};  // gevent._gevent_cgreenlet._Frame
     Address start_event{};     // what it is to be started by; null: nothing is to

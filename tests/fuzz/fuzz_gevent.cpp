@@ -4,10 +4,12 @@
 // together. Input: layout (1), then changes (support/damage.h).
 #include "python/asyncio_tasks.h"
 #include "python/gc_lists.h"
-#include "python/gevent_greenlets.h"
+#include "python/gevent_loop.h"
 #include "support/damage.h"
 #include "support/fake_target.h"
 #include "support/gevent_builder.h"
+
+#include <algorithm>
 
 using namespace pyprof;
 
@@ -55,6 +57,7 @@ void look_beside(Memory& memory, const Layout& layout, const ThreadList& threads
     GreenletReader greenlets(layout, kinds, memory);
     GeventGreenlet found;
     std::vector<Address> waiting;
+    std::vector<DueGreenlet> due;
     for (const Address object : places) {
         (void)greenlets.read(memory, object);
         (void)read_gevent_greenlet(memory, layout, kinds, gevent, object, found);
@@ -64,6 +67,11 @@ void look_beside(Memory& memory, const Layout& layout, const ThreadList& threads
         (void)run_name_of(memory, layout, kinds, object);
         (void)given_name_of(memory, layout, kinds, object);
         (void)thread_of_hub(memory, layout, object);
+        due.clear();
+        find_due(memory, layout, kinds, gevent, object, due);
+        const Address queue = find_callback_queue(memory, layout, kinds, object);
+        if (queue != kNullAddress) find_due(memory, layout, kinds, gevent, queue, due);
+        check(due.size() <= 2 * (1U << 16), "callbacks of two queues");
     }
 }
 
@@ -80,6 +88,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     gevent.set_links(child, {gevent.switch_of(parent), gevent.switch_of_waiter(parent)});
     gevent.set_spawner(parent, gevent.main);
     const Address event = gevent.event({gevent.switch_of(child)});
+    const auto loop = data[0] / 5 % 2 == 0 ? test::GeventBuilder::LoopOf::kLibev : test::GeventBuilder::LoopOf::kLibuv;
+    const std::vector<Address> callbacks = gevent.set_callbacks(loop, {gevent.switch_of_waiter(parent), gevent.switch_of(child)});
     const std::uint64_t words = distance(kBase, builder.allocate(8)) / 8;
     // The states of an interpreter and a runtime are large and have few fields that matter here.
     const Address interpreter = builder.interpreter();
@@ -96,12 +106,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     TaskSweep sweep;
     look(target, layout, threads, stacks, sweep);
     check(sweep.tasks.size() == 3 && sweep.edges.size() >= 2, "an undamaged gevent is read");
+    check(std::count_if(sweep.tasks.begin(), sweep.tasks.end(), [](const AsyncTask& task) { return task.state == TaskState::kReady; }) == 2,
+          "what an undamaged loop is to call is read");
     for (std::size_t i = 0; 1 + (i + 1) * test::kChangeBytes <= size && i < kMostChanges; ++i) {
         test::damage(target.fake(), kBase, data + 1 + i * test::kChangeBytes, words);
         if (i % 4 == 3) look(target, layout, threads, stacks, sweep);
     }
     look(target, layout, threads, stacks, sweep);
-    const Address places[] = {gevent.main, gevent.hub, parent, child, event};
+    const Address places[] = {gevent.main, gevent.hub, parent, child, event, callbacks.front()};
     look_beside(target.memory(), layout, threads, {gevent.type(), gevent.hub_type()}, places);
     return 0;
 }

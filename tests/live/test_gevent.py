@@ -27,8 +27,11 @@ def newest():
     return list({case.values[0]: case for case in releases()}.values())
 
 
-def start(python, release, name, *arguments):
-    return Program(python, "async/" + name, *arguments, variables={"PYTHONPATH": packages.directory_with(python, release)})
+def start(python, release, name, *arguments, loop="libev"):
+    """gevent's loop is an object of C, or a class of Python that calls libuv by cffi."""
+    needed = [release] if loop == "libev" else [release, "cffi==1.17.1" if python.version < (3, 14) else "cffi==2.0.0"]
+    variables = {"PYTHONPATH": packages.directory_with(python, *needed)}
+    return Program(python, "async/" + name, *arguments, variables=variables if loop == "libev" else dict(variables, GEVENT_LOOP=loop))
 
 
 # --- dump ---------------------------------------------------------------------------------------
@@ -86,6 +89,21 @@ def test_the_tree_equals_own_account(interpreter, release):
         assert '\n    Greenlet "joined" waiting on timer [join]' in text
         assert 'Greenlet "sleeper" waiting on timer, not begun' in text
         assert "Hub" not in text.split("Greenlet", 1)[1]
+
+
+@pytest.mark.parametrize("loop", ["libev", "libuv"])
+@pytest.mark.parametrize("interpreter, release", releases())
+def test_what_the_hub_is_to_switch_to_is_ready(interpreter, release, loop):
+    with start(interpreter, release, "gevent_ready.py", loop=loop) as program:
+        account = program.report()
+        program.ready()
+        wait_until(lambda: set(program.thread_states().values()) <= {"S"})
+        assert "." + loop + "." in account["loop"] and len(account["scheduled"]) == 4
+        for options in ((), ("--nonblocking",)):
+            states = {int(greenlet["id"], 16): greenlet["state"] for greenlet in dump(program.pid, *options)["tasks"]}
+            assert states.pop(account["main"]) == "running"
+            assert {one for one, state in states.items() if state == "ready"} == set(account["scheduled"])
+            assert list(states.values()).count("waiting") == 3
 
 
 # --- record -------------------------------------------------------------------------------------
@@ -224,5 +242,40 @@ def test_greenlets_that_come_and_go(interpreter, release, tmp_path):
         for greenlet in dump(program.pid)["tasks"]:
             assert plain(greenlet["name"]) in ("handle", "main greenlet")
     for text in counts_of(recording.profile, "gevent_requests.py"):
+        text = text.removesuffix(" [ready]")
         if "[task" in text:
             assert text.startswith(path.rsplit(" ", 1)[0]) and set(text.split()) <= set(path.split()), text
+
+
+@pytest.mark.parametrize("loop", ["libev", "libuv"])
+@pytest.mark.parametrize("interpreter, release", newest())
+def test_greenlets_that_a_hub_does_not_come_to(interpreter, release, loop, tmp_path):
+    # The last one, which has not had its turn, has no frame to be shown by.
+    expected = {"<module> main", "<module> [spawned] [task yields] yields [ready]", "<module> [spawned] [task wakes] wakes [ready]",
+                "<module> [spawned] [task joins] joins [task yields] yields [ready]", "<module> [spawned] [task joins] joins [task sleeps] sleeps"}
+    with start(interpreter, release, "gevent_ready.py", loop=loop) as program:
+        program.report()
+        program.ready()
+        wait_until(lambda: set(program.thread_states().values()) <= {"S"})
+
+        def enough(profile):
+            counts = counts_of(profile, "gevent_ready.py")
+            return all(counts.get(path, 0) >= 50 for path in expected)
+
+        recording = record_until(enough, program.pid, tmp_path, 1, 100, "--async=all", "--idle")
+    assert set(counts_of(recording.profile, "gevent_ready.py")) == expected
+
+
+@pytest.mark.parametrize("interpreter, release", newest())
+def test_greenlets_that_a_busy_one_holds_up(interpreter, release, tmp_path):
+    with start(interpreter, release, "gevent_ready.py", "computes") as program:
+        program.report()
+
+        def counted(profile, word, is_ready):
+            return sum(count for text, count in counts_of(profile, "gevent_ready.py").items()
+                       if text.removesuffix(" [ready]").endswith("] " + word) and text.endswith(" [ready]") == is_ready)
+
+        recording = record_until(lambda profile: counted(profile, "sleeps", False) >= 200, program.ready().pid, tmp_path, 1, 200, "--async=all")
+    assert counted(recording.profile, "sleeps", True) == 0
+    assert counted(recording.profile, "yields", True) >= 2 * counted(recording.profile, "yields", False)
+    assert counted(recording.profile, "yields", True) >= 200

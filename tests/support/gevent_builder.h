@@ -17,11 +17,12 @@ namespace pyprof::test {
 class GeventBuilder {
 public:
     static constexpr std::uint64_t kPthread = 0x7f0000001000;
+    static constexpr std::uint64_t kHeapType = 1U << 9U;  // Py_TPFLAGS_HEAPTYPE
 
     explicit GeventBuilder(ProcessBuilder& builder) : builder_(builder) {
         greenlet_type_ = builder.type("greenlet.greenlet", {.basic_size = 40, .dict_offset = 24});
         own_type_ = builder.type("gevent._gevent_cgreenlet.Greenlet", {.basic_size = 144, .dict_offset = 24, .base = greenlet_type_});
-        hub_type_ = builder.type("Hub", {.basic_size = 40, .dict_offset = 24, .flags = 1U << 9U, .base = greenlet_type_});
+        hub_type_ = builder.type("Hub", {.basic_size = 48, .dict_offset = 24, .flags = kHeapType, .base = greenlet_type_});
         frame_type_ = builder.type("frame");
         none_ = typed(builder.object(16), "NoneType");
         state_ = builder.allocate(64);
@@ -88,6 +89,27 @@ public:
         builder_.memory().put(made + 48, raw(list_of(builder_, links)));
         return made;
     }
+    // The hub's loop is to call these, in order: as the loop of libev keeps them, or that of libuv. Returns callbacks.
+    enum class LoopOf { kLibev, kLibuv };
+    std::vector<Address> set_callbacks(LoopOf kind, const std::vector<Address>& functions) {
+        const bool is_libuv = kind == LoopOf::kLibuv;
+        const Address type = is_libuv ? builder_.type("callback", {.basic_size = header() + 16, .flags = kHeapType})
+                                      : builder_.type("gevent.libev.corecext.callback", {.basic_size = header() + 24});
+        std::vector<Address> callbacks;
+        for (const Address function : functions) {
+            const Address made = builder_.object(64, type);
+            const Address arguments = typed(builder_.tuple({}), "tuple");
+            builder_.memory().put(made + header(), raw(is_libuv ? arguments : function));
+            builder_.memory().put(made + header() + 8, raw(is_libuv ? function : arguments));
+            builder_.memory().put(made + header() + 16, raw(none_));
+            if (!callbacks.empty() && !is_libuv) builder_.memory().put(callbacks.back() + header() + 16, raw(made));
+            callbacks.push_back(made);
+        }
+        builder_.memory().put(hub + 40, raw(is_libuv ? loop_of_libuv(callbacks) : loop_of_libev(callbacks)));
+        return callbacks;
+    }
+    // gevent has begun to call it.
+    void call(LoopOf kind, Address callback) { builder_.memory().put(callback + header() + (kind == LoopOf::kLibuv ? 8 : 0), raw(none_)); }
     // The words of the part that greenlet itself keeps.
     void set_words(Address greenlet, std::uint64_t start, std::uint64_t stop, Address frame, Address parent) {
         Address& pimpl = pimpls_[raw(greenlet)];
@@ -148,6 +170,23 @@ private:
         const Address made = builder_.object(160, type);
         if (!attributes.empty()) builder_.memory().put(made + 24, raw(typed(builder_.dict(attributes), "dict")));
         return made;
+    }
+    // A CallbackFIFO: a table of methods, head, tail.
+    Address loop_of_libev(const std::vector<Address>& callbacks) {
+        const Address fifo = builder_.object(64, builder_.type("gevent.libev.corecext.CallbackFIFO", {.basic_size = header() + 24}));
+        builder_.memory().put(fifo + header() + 8, raw(callbacks.empty() ? none_ : callbacks.front()));
+        builder_.memory().put(fifo + header() + 16, raw(callbacks.size() < 2 ? none_ : callbacks.back()));
+        const Address loop = builder_.object(256, builder_.type("gevent.libev.corecext.loop", {.basic_size = 224}));
+        builder_.memory().put(loop + 192, raw(fifo));
+        return loop;
+    }
+    Address loop_of_libuv(const std::vector<Address>& callbacks) {
+        const Address block = builder_.allocate(8 * 66);
+        const std::uint64_t first = 64 - callbacks.size();  // to the end of the block
+        for (std::size_t i = 0; i < callbacks.size(); ++i) builder_.memory().put(block + 8 * (1 + first + i), raw(callbacks[i]));
+        const Address deque = typed(builder_.object(96), "collections.deque");
+        builder_.memory().put(deque + header(), std::array<std::uint64_t, 4>{callbacks.size(), raw(block), raw(block), first});
+        return builder_.instance("loop", {{"_callbacks", deque}});
     }
     void suspend(Address greenlet, std::uint64_t stop, const std::string& name) {
         ObjectBuilder::CodeSpec code;

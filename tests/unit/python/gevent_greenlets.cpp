@@ -5,6 +5,7 @@
 
 #include "python/asyncio_tasks.h"
 #include "python/gc_lists.h"
+#include "python/gevent_loop.h"
 #include "support/fake_target.h"
 #include "support/gevent_builder.h"
 #include "support/known_layouts.h"
@@ -177,5 +178,77 @@ TEST_CASE("gevent: links to whoever waits, and to nobody else") {
             world.target.fake().put(world.child + offset, raw(*kept));
         }
         CHECK(read());
+    });
+}
+
+TEST_CASE("gevent: a greenlet that the loop is to switch to is ready") {
+    using LoopOf = GeventBuilder::LoopOf;
+    for (const LoopOf kind : {LoopOf::kLibev, LoopOf::kLibuv}) {
+        for_each_layout([&](World& world) {
+            const Address method = world.gevent.switch_of(world.third, "throw");  // that of another kind
+            const auto callbacks = world.gevent.set_callbacks(
+                kind, {method, world.gevent.switch_of_waiter(world.parent), world.builder.none(), world.gevent.switch_of(world.child)});
+            AsyncioReader reader(world.target, world.builder.layout(), world.stacks);
+            REQUIRE(reader.find(world.threads.interpreters));
+            (void)reader.find_loops(world.threads);
+            TaskSweep sweep;
+            const auto check = [&](TaskState parent, TaskState child) {
+                for (const bool is_look : {true, false}) {
+                    if (is_look) reader.look(world.threads, sweep, {});
+                    if (!is_look) reader.sweep(world.threads, true, sweep);
+                    CHECK(sweep.torn == 0);
+                    for (const auto& [greenlet, state] : {std::pair{world.parent, parent}, std::pair{world.child, child},
+                                                          std::pair{world.third, TaskState::kWaiting},
+                                                          std::pair{world.gevent.main, TaskState::kWaiting}}) {
+                        REQUIRE(find(sweep, greenlet) != nullptr);
+                        CHECK(find(sweep, greenlet)->state == state);
+                    }
+                }
+            };
+            check(TaskState::kReady, TaskState::kReady);
+            world.gevent.call(kind, callbacks[1]);
+            check(TaskState::kWaiting, TaskState::kReady);
+            world.gevent.call(kind, callbacks[3]);
+            check(TaskState::kWaiting, TaskState::kWaiting);
+        });
+    }
+}
+
+TEST_CASE("gevent: what is to be called at once, of a loop that lies") {
+    using LoopOf = GeventBuilder::LoopOf;
+    for_each_layout([](World& world) {
+        const Layout& layout = world.builder.layout();
+        Memory& memory = world.target.memory();
+        ObjectKinds kinds(layout);
+        const GeventModule module{world.gevent.type(), world.gevent.hub_type()};
+        const auto due = [&] {
+            std::vector<DueGreenlet> found;
+            const Address queue = find_callback_queue(memory, layout, kinds, world.gevent.hub);
+            if (queue != kNullAddress) find_due(memory, layout, kinds, module, queue, found);
+            return found;
+        };
+        CHECK(due().empty());  // no loop
+        world.gevent.set_callbacks(LoopOf::kLibev, {});
+        CHECK(find_callback_queue(memory, layout, kinds, world.gevent.hub) != kNullAddress);
+        CHECK(due().empty());
+        const auto callbacks = world.gevent.set_callbacks(LoopOf::kLibev, {world.gevent.switch_of(world.parent), world.gevent.switch_of(world.child)});
+        REQUIRE(due().size() == 2);
+        CHECK(due()[0].greenlet == world.parent);
+        CHECK(due()[0].callback == callbacks[0]);
+        CHECK(due()[1].greenlet == world.child);
+        // A circle ends, and so does what leads to nowhere.
+        const Address next = callbacks[1] + layout.object.header_size + 16;
+        world.target.fake().put(next, raw(callbacks[0]));
+        CHECK(due().size() >= 2);
+        CHECK(due().size() <= 8);
+        world.target.fake().put(next, std::uint64_t{0x7e0000000000});
+        CHECK(due().size() == 2);
+        CHECK(greenlet_of_callback(memory, layout, kinds, module, world.parent) == kNullAddress);
+        CHECK(greenlet_of_callback(memory, layout, kinds, module, Address{0x7e0000000000}) == kNullAddress);
+        // A queue that is none.
+        std::vector<DueGreenlet> found;
+        find_due(memory, layout, kinds, module, world.parent, found);
+        find_due(memory, layout, kinds, module, Address{0x7e0000000000}, found);
+        CHECK(found.empty());
     });
 }

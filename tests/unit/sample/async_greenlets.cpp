@@ -172,3 +172,18 @@ TEST_CASE("greenlets: what is owed at the end is paid, though something was to b
         CHECK(AsyncWorld::all_of(world.recorded()) == Recorded{3, 3ms});
     });
 }
+
+TEST_CASE("greenlets: one that the hub is to switch to at once is marked") {
+    for (const auto kind : {GeventBuilder::LoopOf::kLibev, GeventBuilder::LoopOf::kLibuv}) {
+        for_each_hub([&](HubWorld& world) {
+            const auto callbacks = world.gevent.set_callbacks(kind, {world.gevent.switch_of_waiter(world.child)});
+            world.start();
+            const std::string ready = std::string(kChild) + ";[ready]";
+            for (int i = 0; i < 2; ++i) CHECK(world.tick_of_hub() == Recording{{"main_function", {1, 1ms}}, {ready, {1, 1ms}}});
+            // Its turn has come, and it waits anew.
+            world.gevent.call(kind, callbacks.front());
+            world.step();
+            CHECK(world.tick_of_hub() == Recording{{"main_function", {1, 1ms}}, {kChild, {1, 1ms}}});
+        });
+    }
+}
