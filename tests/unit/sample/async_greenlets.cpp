@@ -26,7 +26,10 @@ struct HubWorld : AsyncWorld {
         gevent.publish(interpreter, threads.interpreters.front().runtime, more);
     }
     // A switch of greenlets.
-    void step() { builder.put_field(thread, layout_without_asyncio(builder.layout()).thread.context_version, count += 2); }
+    void step() {
+        builder.put_field(thread, layout_without_asyncio(builder.layout()).thread.context_version,
+                          count += 2);
+    }
     void start() { AsyncWorld::start(async_options(AsyncMode::kAll)); }
     // The hub waits for events.
     Recording tick_of_hub(bool is_still = false, std::chrono::nanoseconds since_last = 1h) {
@@ -140,7 +143,8 @@ TEST_CASE("greenlets: one that was never seen suspended is known by who runs, if
     });
 }
 
-TEST_CASE("greenlets: one whose spawner is gone stands below where it was spawned, once that was read twice") {
+TEST_CASE(
+    "greenlets: one whose spawner is gone stands below where it was spawned, once that was read twice") {
     for_each_hub([](HubWorld& world) {
         add_orphan(world);
         world.start();
@@ -148,7 +152,8 @@ TEST_CASE("greenlets: one whose spawner is gone stands below where it was spawne
             return Recording{{"main_function", {1, 1ms}}, {kChild, {1, 1ms}}, {orphan, {1, 1ms}}};
         };
         CHECK(world.tick_of_hub() == with("[task orphan];orphan"));
-        CHECK(world.tick_of_hub(true) == with("maker;[created];[task orphan];orphan"));  // though nothing has moved
+        CHECK(world.tick_of_hub(true) ==
+              with("maker;[created];[task orphan];orphan"));  // though nothing has moved
         const std::uint64_t looks = world.figures().task_looks;
         CHECK(world.tick_of_hub(true) == with("maker;[created];[task orphan];orphan"));
         CHECK(world.figures().task_looks == looks);
@@ -176,10 +181,12 @@ TEST_CASE("greenlets: what is owed at the end is paid, though something was to b
 TEST_CASE("greenlets: one that the hub is to switch to at once is marked") {
     for (const auto kind : {GeventBuilder::LoopOf::kLibev, GeventBuilder::LoopOf::kLibuv}) {
         for_each_hub([&](HubWorld& world) {
-            const auto callbacks = world.gevent.set_callbacks(kind, {world.gevent.switch_of_waiter(world.child)});
+            const auto callbacks =
+                world.gevent.set_callbacks(kind, {world.gevent.switch_of_waiter(world.child)});
             world.start();
             const std::string ready = std::string(kChild) + ";[ready]";
-            for (int i = 0; i < 2; ++i) CHECK(world.tick_of_hub() == Recording{{"main_function", {1, 1ms}}, {ready, {1, 1ms}}});
+            for (int i = 0; i < 2; ++i)
+                CHECK(world.tick_of_hub() == Recording{{"main_function", {1, 1ms}}, {ready, {1, 1ms}}});
             // Its turn has come, and it waits anew.
             world.gevent.call(kind, callbacks.front());
             world.step();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The samples of a loop's thread: below which tasks they are put, and when they stay as they are. Every layout.
+// The samples of a loop's thread: below which tasks they are put, and when they stay as they are. Every
+// layout.
 #include "async_world.h"
 
 using namespace pyprof;
@@ -54,9 +55,9 @@ TEST_CASE("async sampler: a second sample of the same step reads nothing") {
 TEST_CASE("async sampler: a task that began within the step of another one stands on top of it") {
     for_each_loop([](LoopWorld& world) {
         const Made outer = world.running("Task-1", "outer");
-        const Made eager = world.running("Task-2", "eager");  // and is the current one
+        const Made eager = world.running("Task-2", "eager");
         world.start(async_options(AsyncMode::kRunning));
-        // Known to be whose it is, as the loop names the inner one.
+        // Whose frame is the outer one must be known before: the loop names the inner task alone.
         world.asyncio.set_current(world.thread, world.loop, outer.task);
         world.begin_tick();
         CHECK(world.splice_step(outer, world.count) == "main;run_forever;[task outer];outer;helper");
@@ -78,7 +79,8 @@ TEST_CASE("async sampler: a coroutine of no known task stays as it is") {
         world.asyncio.set_executing(stranger);
         const auto splice = [&] {
             world.begin_tick();
-            return world.splice(world.on_loop({world.asyncio.frame_of(stranger), world.plain("helper")}), world.count);
+            return world.splice(world.on_loop({world.asyncio.frame_of(stranger), world.plain("helper")}),
+                                world.count);
         };
         CHECK(splice().empty());
         CHECK(world.figures().tasks_unlinked == 1);
@@ -141,7 +143,8 @@ TEST_CASE("async sampler: where the loop has moved since the sample, a new task 
         CHECK(world.figures().tasks_unlinked == 4);
         CHECK(splice(named, world.count) == "main;run_forever;[task own name];named;helper");
         // A new one at its place.
-        world.builder.put_field(numbered.task, world.asyncio.layout().task.name, raw(world.builder.str("Task-2")));
+        world.builder.put_field(numbered.task, world.asyncio.layout().task.name,
+                                raw(world.builder.str("Task-2")));
         world.begin_tick();
         CHECK(splice(numbered, before).empty());
         CHECK(world.figures().tasks_unlinked == 5);
@@ -159,11 +162,14 @@ TEST_CASE("async sampler: a frame that has come to another task is not shown bel
         world.begin_tick();
         CHECK(world.splice_step(first, world.count) ==
               "main;run_forever;[task awaits_first];awaits_first;[task shared];shared;helper");
-        // The first task has a coroutine of its own again, that waits; the second one runs at the old one's place.
+        // The first task has a coroutine of its own again, that waits; the second one runs at the old one's
+        // place.
         const Offset coroutine = world.asyncio.layout().task.coroutine;
         world.builder.put_field(first.task, coroutine, raw(third.coroutine));
-        world.builder.put_field(first.task, world.asyncio.layout().task.fut_waiter,
-                                raw(read_pointer(world.memory(), third.task + at(world.asyncio.layout().task.fut_waiter)).value()));
+        world.builder.put_field(
+            first.task, world.asyncio.layout().task.fut_waiter,
+            raw(read_pointer(world.memory(), third.task + at(world.asyncio.layout().task.fut_waiter))
+                    .value()));
         world.builder.put_field(second.task, coroutine, raw(first.coroutine));
         world.asyncio.set_current(world.thread, world.loop, second.task);
         world.step();
@@ -188,8 +194,9 @@ TEST_CASE("async sampler: several awaiters take turns") {
             world.begin_tick();
             ++seen[world.splice_step(child, world.count)];
         }
-        CHECK(seen == std::map<std::string, int>{{"main;run_forever;[task one];one;[task child];child;helper", 3},
-                                                 {"main;run_forever;[task two];two;[task child];child;helper", 3}});
+        CHECK(seen ==
+              std::map<std::string, int>{{"main;run_forever;[task one];one;[task child];child;helper", 3},
+                                         {"main;run_forever;[task two];two;[task child];child;helper", 3}});
     });
 }
 
@@ -202,21 +209,24 @@ TEST_CASE("async sampler: a task that outlives what waited for it stays below th
             options.with_inferred = with_inferred;
             world.start(options);
             world.begin_tick();
-            CHECK(world.splice_step(child, world.count) == "main;run_forever;[task parent];parent;[task child];child;helper");
+            CHECK(world.splice_step(child, world.count) ==
+                  "main;run_forever;[task parent];parent;[task child];child;helper");
             CHECK(world.figures().tasks_inferred == 0);
             world.asyncio.finish(parent.task);
             world.asyncio.clear_callbacks(child.task);
             world.step();
             world.begin_tick();
             CHECK(world.splice_step(child, world.count) ==
-                  (with_inferred ? "main;run_forever;[task parent];parent;[spawned, inferred];[task child];child;helper"
-                                 : "main;run_forever;[task child];child;helper"));
+                  (with_inferred
+                       ? "main;run_forever;[task parent];parent;[spawned, inferred];[task child];child;helper"
+                       : "main;run_forever;[task child];child;helper"));
             CHECK(world.figures().tasks_inferred == (with_inferred ? 1 : 0));
             // Awaited again, it is as sure as before.
             world.waiting("Task-3", "heir", child.task);
             world.step();
             world.begin_tick();
-            CHECK(world.splice_step(child, world.count) == "main;run_forever;[task heir];heir;[task child];child;helper");
+            CHECK(world.splice_step(child, world.count) ==
+                  "main;run_forever;[task heir];heir;[task child];child;helper");
             CHECK(world.figures().tasks_inferred == (with_inferred ? 1 : 0));
         });
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is recorded of tasks that wait: each as often and for as long as it waited, whenever it was looked at. Every layout.
+// What is recorded of tasks that wait: each as often and for as long as it waited, whenever it was looked at.
+// Every layout.
 #include "async_world.h"
 
 #include <algorithm>
@@ -12,7 +13,9 @@ namespace {
 
 using Made = LoopWorld::Made;
 
-AsyncOptions all_tasks() { return async_options(AsyncMode::kAll); }
+AsyncOptions all_tasks() {
+    return async_options(AsyncMode::kAll);
+}
 
 // Tasks "Task-1" ..., each in a function of its own: idle1, idle2, ...
 std::vector<std::string> add_sleepers(LoopWorld& world, int number) {
@@ -83,7 +86,8 @@ TEST_CASE("waiting tasks: what this tick's own sample shows is not recorded agai
         world.start(all_tasks());
         CHECK(world.tick() == Recording{{"main;run_forever;[task idle];idle", {1, 1ms}}});  // the child runs
         world.begin_tick();
-        CHECK(world.splice_step(child, world.count) == "main;run_forever;[task parent];parent;[task child];child;helper");
+        CHECK(world.splice_step(child, world.count) ==
+              "main;run_forever;[task parent];parent;[task child];child;helper");
         // It has come to an await between the sample and the look.
         world.awaits(child, world.asyncio.future());
         world.step();
@@ -223,8 +227,9 @@ TEST_CASE("waiting tasks: those that await each other stand below a marker") {
         world.awaits(one, two.task);
         world.awaits(two, one.task);
         world.start(all_tasks());
-        CHECK(world.tick() == Recording{{"main;run_forever;[await cycle];[task two];two;[task one];one", {1, 1ms}},
-                                        {"main;run_forever;[await cycle];[task one];one;[task two];two", {1, 1ms}}});
+        CHECK(world.tick() ==
+              Recording{{"main;run_forever;[await cycle];[task two];two;[task one];one", {1, 1ms}},
+                        {"main;run_forever;[await cycle];[task one];one;[task two];two", {1, 1ms}}});
     });
 }
 
@@ -236,12 +241,14 @@ TEST_CASE("waiting tasks: one that outlives what waited for it stays below that"
             AsyncOptions options = all_tasks();
             options.with_inferred = with_inferred;
             world.start(options);
-            CHECK(world.tick() == Recording{{"main;run_forever;[task parent];parent;[task child];child", {1, 1ms}}});
+            CHECK(world.tick() ==
+                  Recording{{"main;run_forever;[task parent];parent;[task child];child", {1, 1ms}}});
             world.asyncio.finish(parent.task);
             world.asyncio.clear_callbacks(child.task);
             world.step();
-            const std::string below = with_inferred ? "main;run_forever;[task parent];parent;[spawned, inferred];[task child];child"
-                                                    : "main;run_forever;[task child];child";
+            const std::string below =
+                with_inferred ? "main;run_forever;[task parent];parent;[spawned, inferred];[task child];child"
+                              : "main;run_forever;[task child];child";
             CHECK(world.tick() == Recording{{below, {1, 1ms}}});
             CHECK(world.figures().tasks_inferred == (with_inferred ? 1 : 0));
         });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AsyncSampler over a made-up process with one thread: what it says of that thread's samples, and what it records. Ticks
-// lie an hour apart, so that no pause that depends on how fast this machine is has an effect.
+// AsyncSampler over a made-up process with one thread: what it says of that thread's samples, and what it
+// records. Ticks lie an hour apart, so that no pause that depends on how fast this machine is has an effect.
 #pragma once
 
 #include "sample/async_sampler.h"
@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,8 @@ struct AsyncWorld {
 
     FakeMemory& memory() { return target.fake(); }
     void start(const AsyncOptions& options) {
-        sampler = std::make_unique<AsyncSampler>(target, builder.layout(), stacks, codes, stack_builder, epoch, options);
+        sampler = std::make_unique<AsyncSampler>(target, builder.layout(), stacks, codes, stack_builder,
+                                                 epoch, options);
         sampler->set_threads(threads);
         REQUIRE(sampler->has_loop(thread));
     }
@@ -95,7 +97,9 @@ struct AsyncWorld {
         return text;
     }
 
-    void begin_tick(std::chrono::nanoseconds since_last = 1h) { sampler->begin_tick(now += since_last, kPeriod); }
+    void begin_tick(std::chrono::nanoseconds since_last = 1h) {
+        sampler->begin_tick(now += since_last, kPeriod);
+    }
     // Where the sample of such a stack is put; empty where it stays as it is.
     std::string splice(const std::vector<RawFrame>& root_first, std::uint64_t version) {
         StackBuilder::Chain chain = chain_of(root_first);
@@ -176,7 +180,9 @@ struct LoopWorld : AsyncWorld {
         awaits(made, future);
         return made;
     }
-    Made sleeping(const std::string& name, const std::string& function) { return waiting(name, function, asyncio.future()); }
+    Made sleeping(const std::string& name, const std::string& function) {
+        return waiting(name, function, asyncio.future());
+    }
     // Its own coroutine executes, and the loop says that it is in its step.
     void run(const Made& made) {
         asyncio.set_executing(made.coroutine);
@@ -219,8 +225,8 @@ struct LoopWorld : AsyncWorld {
     std::uint64_t count = 1;
 };
 
-// From here on the loop steps whenever it is not held, so that a look needs a hold, and a pause of a quarter of a second
-// follows it.
+// From here on the loop steps whenever it is not held, so that a look needs a hold, and a pause of a quarter
+// of a second follows it.
 template <class World>
 struct Holding {
     explicit Holding(World& world) {
