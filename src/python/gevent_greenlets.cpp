@@ -67,8 +67,9 @@ bool is_switch(Memory& memory, const Layout& layout, Address builtin) {
     const Address definition = pointer(memory, builtin + layout.object.header_size);
     const auto name = definition == kNullAddress ? std::nullopt : read_pointer(memory, definition);
     if (!name || raw(*name) < 4096) return false;
-    std::array<char, 7> text{};
-    return read_bytes(memory, *name, std::as_writable_bytes(std::span(text))) && std::string_view(text.data(), text.size()) == std::string_view("switch", 7);
+    constexpr std::string_view kSwitch("switch\0", 7);
+    std::array<char, kSwitch.size()> text{};
+    return read_bytes(memory, *name, std::as_writable_bytes(std::span(text))) && std::string_view(text.data(), text.size()) == kSwitch;
 }
 
 std::vector<Address> items_of(Memory& memory, const Layout& layout, ObjectKind kind, Address object) {
