@@ -96,6 +96,7 @@ public:
         const Address type = is_libuv ? builder_.type("callback", {.basic_size = header() + 16, .flags = kHeapType})
                                       : builder_.type("gevent.libev.corecext.callback", {.basic_size = header() + 24});
         std::vector<Address> callbacks;
+        (void)builder_.allocate(kPage);  // nothing else stands on their page
         for (const Address function : functions) {
             const Address made = builder_.object(64, type);
             const Address arguments = typed(builder_.tuple({}), "tuple");
@@ -105,11 +106,15 @@ public:
             if (!callbacks.empty() && !is_libuv) builder_.memory().put(callbacks.back() + header() + 16, raw(made));
             callbacks.push_back(made);
         }
+        (void)builder_.allocate(kPage);
         builder_.memory().put(hub + 40, raw(is_libuv ? loop_of_libuv(callbacks) : loop_of_libev(callbacks)));
         return callbacks;
     }
     // gevent has begun to call it.
-    void call(LoopOf kind, Address callback) { builder_.memory().put(callback + header() + (kind == LoopOf::kLibuv ? 8 : 0), raw(none_)); }
+    void call(LoopOf kind, Address callback) { set_function(kind, callback, none_); }
+    void set_function(LoopOf kind, Address callback, Address function) {
+        builder_.memory().put(callback + header() + (kind == LoopOf::kLibuv ? 8 : 0), raw(function));
+    }
     // The words of the part that greenlet itself keeps.
     void set_words(Address greenlet, std::uint64_t start, std::uint64_t stop, Address frame, Address parent) {
         Address& pimpl = pimpls_[raw(greenlet)];
@@ -136,6 +141,8 @@ public:
         set_words(greenlet, 4096, greenlet == main ? ~0ULL : 4096, frame_objects_.at(raw(greenlet)), hub);
         set_running(hub);
     }
+    // It waits elsewhere: where another one did when that was made.
+    void set_frames(Address greenlet, Address other) { set_words(greenlet, 4096, 4096, frame_objects_.at(raw(other)), hub); }
     // The outermost frame of a greenlet, which it keeps for as long as it lives.
     [[nodiscard]] RawFrame bottom_of(Address greenlet) const { return bottoms_.at(raw(greenlet)); }
 
@@ -161,6 +168,7 @@ public:
     [[nodiscard]] Address hub_type() const { return hub_type_; }
 
 private:
+    static constexpr std::size_t kPage = 4096;
     [[nodiscard]] std::uint64_t header() const { return builder_.layout().object.header_size; }
     Address typed(Address object, std::string_view name) {
         builder_.put_field(object, builder_.layout().object.type, raw(builder_.type(name)));

@@ -252,3 +252,29 @@ TEST_CASE("gevent: what is to be called at once, of a loop that lies") {
         CHECK(found.empty());
     });
 }
+
+TEST_CASE("gevent: a callback that is called, or another one, before its greenlet is read says nothing of it") {
+    using LoopOf = GeventBuilder::LoopOf;
+    for (const auto& [kind, is_another] : {std::pair{LoopOf::kLibev, false}, std::pair{LoopOf::kLibev, true},
+                                           std::pair{LoopOf::kLibuv, false}, std::pair{LoopOf::kLibuv, true}}) {
+        for_each_layout([&, kind = kind, is_another = is_another](World& world) {
+            const Address function = is_another ? world.gevent.switch_of(world.child) : world.builder.none();
+            const auto callbacks = world.gevent.set_callbacks(kind, {world.gevent.switch_of(world.parent)});
+            AsyncioReader reader(world.target, world.builder.layout(), world.stacks);
+            REQUIRE(reader.find(world.threads.interpreters));
+            (void)reader.find_loops(world.threads);
+            // Its page is copied once for the queue, and once with the greenlet.
+            int copies = 0;
+            world.target.fake().before_range = [&](FakeMemory&, const ReadRange& range) {
+                const Address end = range.from + range.to.size();
+                if (!is_within(callbacks.front(), range.from, end) || ++copies != 2) return;
+                world.gevent.set_function(kind, callbacks.front(), function);
+            };
+            TaskSweep sweep;
+            reader.look(world.threads, sweep, {});
+            CHECK(copies >= 2);
+            REQUIRE(find(sweep, world.parent) != nullptr);
+            CHECK(find(sweep, world.parent)->state == TaskState::kWaiting);
+        });
+    }
+}

@@ -128,6 +128,20 @@ TEST_CASE("greenlets: one that no look saw stays as it is") {
     });
 }
 
+TEST_CASE("greenlets: a frame that a known one does not stand on any more is not its own") {
+    for_each_hub([](HubWorld& world) {
+        const Address other = world.gevent.greenlet("other");
+        world.start();
+        world.tick_of_hub();
+        const std::uint64_t before = world.count;
+        world.gevent.set_frames(world.child, other);
+        world.step();
+        world.begin_tick();
+        CHECK(world.splice_work(world.child, before).empty());
+        CHECK(world.figures().tasks_unlinked == 1);
+    });
+}
+
 TEST_CASE("greenlets: one that was never seen suspended is known by who runs, if there was no switch since") {
     for_each_hub([](HubWorld& world) {
         world.start();
