@@ -193,6 +193,16 @@ void AsyncioBuilder::publish(Address interpreter, const std::vector<Address>& ta
                                                      {"asyncio.tasks", names}}));
 }
 
+void AsyncioBuilder::link(Address thread, const std::vector<Address>& tasks) {
+    std::vector<Address> nodes{thread + at(asyncio_.thread.tasks_head)};
+    for (const Address task : tasks) nodes.push_back(task + at(asyncio_.task.node));
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const Address next = nodes[(i + 1) % nodes.size()];
+        builder_.memory().put(nodes[i], raw(next));
+        builder_.memory().put(next + 8, raw(nodes[i]));
+    }
+}
+
 void AsyncioBuilder::publish_places(FakeTarget& target) {
     if (!needs_asyncio_debug(builder_.layout())) return;
     const auto places = made_up_places(builder_.layout());

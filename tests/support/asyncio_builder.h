@@ -42,6 +42,8 @@ public:
     void finish(Address future) { builder_.put_field(future, asyncio_.future.state, 2, 4); }
     // Puts them into the interpreter's sys.modules["asyncio.tasks"].
     void publish(Address interpreter, const std::vector<Address>& tasks);
+    // From 3.14 on: puts them into the circle that a thread keeps of its tasks.
+    void link(Address thread, const std::vector<Address>& tasks);
     // From 3.14 on: the section in which the places of all this stand.
     void publish_places(FakeTarget& target);
     // The loop that runs in the thread of a process.

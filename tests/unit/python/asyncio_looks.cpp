@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Looks at tasks while their loop goes on calling: a fake loop whose counter moves while its pages are copied.
-// Layouts of 3.13, whose thread state names its loop.
+// Layouts of 3.13 and later, whose thread state names its loop.
 #include "python/asyncio_tasks.h"
 
 #include "support/asyncio_builder.h"
@@ -32,6 +32,7 @@ struct World {
         asyncio.add_wakeup(future, child);
         asyncio.add_wakeup(child, parent);
         asyncio.publish(interpreter, {parent, child});
+        asyncio.publish_places(target);
         for (const Address task : {parent, child}) builder.put_field(task, asyncio.layout().future.loop, raw(kLoop));
         memory().map(kThread, 1U << 16);
         memory().put(kThread + static_cast<std::uint64_t>(asyncio.layout().thread.running_loop), kLoop);
@@ -59,7 +60,7 @@ struct World {
 template <class Test>
 void for_each_layout(Test test) {
     for (const KnownLayout& known : known_layouts(PYPROF_TEST_DIR)) {
-        if (needs_asyncio_debug(known.layout) || known.layout.version.minor < 13) continue;
+        if (known.layout.version.minor < 13) continue;
         INFO("layout of " << known.name);
         World world(known.layout);
         AsyncioReader reader(world.target, known.layout, world.stacks);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tasks out of a fake interpreter of each layout up to 3.13; later ones need a section of a file, which the
-// live tests have.
+// Tasks out of a fake interpreter of each layout.
 #include "python/asyncio_tasks.h"
 
 #include "support/asyncio_builder.h"
@@ -26,6 +25,7 @@ struct World {
         asyncio.add_wakeup(future, child);
         asyncio.add_wakeup(child, parent);
         asyncio.publish(interpreter, {parent, child});
+        asyncio.publish_places(target);
         threads.interpreters.push_back({interpreter, 0});
     }
 
@@ -40,7 +40,6 @@ struct World {
 template <class Test>
 void for_each_layout(Test test) {
     for (const KnownLayout& known : known_layouts(PYPROF_TEST_DIR)) {
-        if (needs_asyncio_debug(known.layout)) continue;
         INFO("layout of " << known.name);
         World world(known.layout);
         AsyncioReader reader(world.target, known.layout, world.stacks);
@@ -112,6 +111,35 @@ TEST_CASE("asyncio: a finished task is left out, a ready one is told from a wait
         CHECK(find(sweep, world.child) == nullptr);
         CHECK(find(sweep, world.parent)->state == TaskState::kReady);
         CHECK(sweep.edges.empty());
+    });
+}
+
+TEST_CASE("asyncio: tasks in the circle of their thread, whole and broken") {
+    for_each_layout([](World& world, AsyncioReader& reader) {
+        if (!has(world.asyncio.layout().task.node)) return;
+        ProcessBuilder::ThreadSpec spec;
+        spec.interpreter = world.interpreter;
+        const Address thread = world.builder.thread(spec);
+        world.threads.threads.push_back({thread, world.interpreter, spec.thread_id, 100, true});
+        world.asyncio.publish(world.interpreter, {});
+        world.asyncio.link(thread, {world.parent, world.child});
+        REQUIRE(reader.find(world.threads.interpreters));
+        TaskSweep sweep;
+        reader.sweep(world.threads, true, sweep);
+        CHECK(sweep.tasks.size() == 2);
+        CHECK(sweep.broken_lists == 0);
+        // What comes before the place where two neighbours disagree is a task all the same.
+        const Address node = world.child + static_cast<std::uint64_t>(world.asyncio.layout().task.node);
+        world.target.fake().put(node + 8, raw(node));
+        reader.sweep(world.threads, true, sweep);
+        CHECK(find(sweep, world.parent) != nullptr);
+        CHECK(find(sweep, world.child) == nullptr);
+        CHECK(sweep.broken_lists == 1);
+        world.asyncio.link(thread, {world.parent, world.child});
+        world.target.fake().put(node, std::uint64_t{0x7e0000000000});
+        reader.sweep(world.threads, true, sweep);
+        CHECK(sweep.tasks.size() == 2);
+        CHECK(sweep.broken_lists == 1);
     });
 }
 

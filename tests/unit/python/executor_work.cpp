@@ -50,7 +50,6 @@ struct Pool {
 template <class Test>
 void for_each_layout(Test test) {
     for (const KnownLayout& known : known_layouts(PYPROF_TEST_DIR)) {
-        if (needs_asyncio_debug(known.layout)) continue;
         INFO("layout of " << known.name);
         Pool pool(known.layout);
         test(pool);
