@@ -8,11 +8,11 @@ namespace pyprof {
 
 namespace {
 
-std::optional<RawFrame> earlier_frame(ThreadReader& reader, const FrameShape& shape, const RawFrame& later) {
-    const std::byte* copy = reader.copy_of(later.address, true);
+std::optional<RawFrame> other_frame(ThreadReader& reader, const FrameShape& shape, const RawFrame& frame) {
+    const std::byte* copy = reader.copy_of(frame.address, true);
     if (copy == nullptr) return std::nullopt;
-    const FrameShape::Parsed parsed = shape.parse(copy, later.address);
-    if (!parsed.is_valid || parsed.is_shim || parsed.frame.code != later.code) return std::nullopt;
+    const FrameShape::Parsed parsed = shape.parse(copy, frame.address);
+    if (!parsed.is_valid || parsed.is_shim || parsed.frame.code != frame.code) return std::nullopt;
     return parsed.frame;
 }
 
@@ -43,9 +43,9 @@ std::uint64_t CallSites::instruction_of(ThreadReader& reader, const Call& call) 
     const std::uint64_t read = call.caller.instruction;
     if (callee.is_proved(read)) return read;
 
-    const auto caller_before = earlier_frame(reader, shape_, call.caller);
-    const auto callee_before = earlier_frame(reader, shape_, call.callee);
-    const bool stood = caller_before && callee_before && caller_before->instruction == read;
+    const auto other_caller = other_frame(reader, shape_, call.caller);
+    const auto other_callee = other_frame(reader, shape_, call.callee);
+    const bool stood = other_caller && other_callee && other_caller->instruction == read;
     // From 3.11 on a caller's own state says whether it waits for the frame above it (C code between the two hides
     // that). Up to 3.10 every caller executes, and only one that stood in both copies is sure.
     const bool has_gone_on = shape_.on_data_stack() ? !call.callee.through_c && !shape_.is_suspended(call.caller) : !stood;
@@ -56,9 +56,9 @@ std::uint64_t CallSites::instruction_of(ThreadReader& reader, const Call& call) 
         site->is_proved = (stood && site->sightings >= kProvingSightings) || is_common;
         return stood || site->is_proved || !callee.has_proved() ? read : kUnknownInstruction;
     }
-    const bool waited = caller_before && (!shape_.on_data_stack() || shape_.is_suspended(*caller_before));
-    if (waited && ((callee_before && shape_.on_data_stack()) || callee.is_proved(caller_before->instruction))) {
-        return caller_before->instruction;
+    const bool waited = reader.is_other_earlier() && other_caller && (!shape_.on_data_stack() || shape_.is_suspended(*other_caller));
+    if (waited && ((other_callee && shape_.on_data_stack()) || callee.is_proved(other_caller->instruction))) {
+        return other_caller->instruction;
     }
     // Up to 3.10 a second call that is too short to be seen in both copies would not be known here.
     const bool is_only = shape_.on_data_stack() && callee.sites.size() == 1 && callee.sites.front().is_proved;

@@ -82,7 +82,7 @@ private:
     void add_bare_threads(std::vector<Joined>& threads);
     std::optional<StackId> native_of(const std::vector<Read*>& chains, const DumpThread& thread);
     void append_frames(StackId stack, std::vector<DumpFrame>& frames) const;
-    bool read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Status& status);
+    bool read_stack(ThreadReader& reader, bool twice, ThreadReader::Status& status);
     const GilFacts& gil_of(Address interpreter);
     [[nodiscard]] ThreadCondition condition_of(const Activity& before, const Activity& now, const GilFacts& gil,
                                                bool holds) const;
@@ -162,17 +162,17 @@ ThreadCondition Dumper::condition_of(const Activity& before, const Activity& now
     return slept ? ThreadCondition::kIdle : at_work_;
 }
 
-// One read and walk; with a sandwich true only when both copies agree in everything.
-bool Dumper::read_stack(ThreadReader& reader, bool sandwich, ThreadReader::Status& status) {
+// One read and walk; of two copies true only when both agree in everything.
+bool Dumper::read_stack(ThreadReader& reader, bool twice, ThreadReader::Status& status) {
     std::vector<ReadRange> ranges;
-    reader.plan(ranges, sandwich);
+    reader.plan(ranges, twice ? ThreadReader::Copies::kAround : ThreadReader::Copies::kOne);
     std::vector<std::uint8_t> filled;
     read_all(memory_, ranges, filled);
     status = reader.take(memory_, filled);
     if (status != ThreadReader::Status::kOk) return true;
-    if (!sandwich) return true;
-    return reader.walk().end == WalkEnd::kRoot && reader.walk_before().end == WalkEnd::kRoot &&
-           reader.walk().frames == reader.walk_before().frames;
+    if (!twice) return true;
+    return reader.walk().end == WalkEnd::kRoot && reader.walk_other().end == WalkEnd::kRoot &&
+           reader.walk().frames == reader.walk_other().frames;
 }
 
 // Two entries into interpreters that stand on one stack are of one OS thread. A thread state can't be asked

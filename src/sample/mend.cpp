@@ -107,6 +107,11 @@ bool Mender::join(ThreadReader& reader) {
     return found;
 }
 
+const Walk* Mender::rebuild(ThreadReader& reader) {
+    const bool can_be = shape_.on_data_stack() && shape_.clears_popped_frames();
+    return can_be && rebuild(reader, false, walk_) ? &walk_ : nullptr;
+}
+
 const Walk* Mender::mend(ThreadReader& reader) {
     if (!shape_.on_data_stack()) return nullptr;
     if (shape_.clears_popped_frames() && (rebuild(reader, false, walk_) || rebuild(reader, true, walk_))) return &walk_;

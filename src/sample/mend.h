@@ -21,7 +21,8 @@ public:
     Mender(const FrameShape& shape, CodeCache& codes, StackTable& stacks)
         : shape_(shape), codes_(codes), stacks_(stacks) {}
 
-    // The mended walk, or nullptr. Valid until the next call.
+    // The mended walk, or nullptr. Valid until the next call. rebuild() takes the copy behind the pointer alone, mend() both.
+    const Walk* rebuild(ThreadReader& reader);
     const Walk* mend(ThreadReader& reader);
 
 private:

@@ -97,7 +97,7 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
                                       const StackBuilder::Step& step) {
     const std::uint64_t words = codes_.entry(step.code).frame_words;
     if (words == 0 || caller.of_generator) return;
-    const auto callee = reader.frame_in(caller.address + 8 * words, caller.address, true);
+    const auto callee = reader.frame_in(caller.address + 8 * words, caller.address, reader.is_other_earlier());
     if (!callee || callee->through_c || !sites_[depth].waiting.in_call) return;
     const CodeIndex code = codes_.find(callee->code);
     if (code == kNoCode || builder_.is_newer_than_copy(code)) return;  // by now another function may stand there
@@ -127,13 +127,14 @@ void PathProver::extend_by_sole_callers(const Walk& walk, const StackBuilder::Ch
 
 // The frames of `walk`, from the root up, that the other copy holds as well: same code, same caller, entered alike.
 std::size_t PathProver::find_in_both(ThreadReader& reader, const Walk& walk, std::size_t count) {
-    const bool is_earlier = &walk == &reader.walk_before();
+    const bool is_other = &walk == &reader.walk_other();
+    const bool is_earlier = is_other == reader.is_other_earlier();
     earlier_.clear();
     later_.clear();
     for (std::size_t depth = 0; depth < count; ++depth) {
         const RawFrame& frame = from_root(walk, depth);
         const Address caller = depth == 0 ? kNullAddress : from_root(walk, depth - 1).address;
-        const auto other = reader.frame_in(frame.address, caller, !is_earlier);
+        const auto other = reader.frame_in(frame.address, caller, !is_other);
         if (!other || other->code != frame.code || other->through_c != frame.through_c) break;
         earlier_.push_back(is_earlier ? frame : *other);
         later_.push_back(is_earlier ? *other : frame);

@@ -111,7 +111,7 @@ bool Sampler::has_stack_to_show(Thread& thread, ThreadReader::Status status) {
 
 void Sampler::take_thread(Thread& thread, ThreadReader::Status status, nanoseconds when, nanoseconds weight) {
     if (!has_stack_to_show(thread, status)) return;
-    if (thread.sandwich_samples > 0) --thread.sandwich_samples;
+    if (thread.doubt_samples > 0) --thread.doubt_samples;
     Sampled sampled = assess(thread);
     const bool moves = thread.seen == ThreadTriage::State::kRunning;
     const bool has_path = !sampled.is_truncated && !sampled.is_leaf_alone;
@@ -244,7 +244,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     plan_read(when);
     note_copy(Epoch::CopyFor::kSamples);
     read_all(memory_, ranges_, filled_, ahead_.planned_levels);
-    if (has_sandwich_) note_copied(ranges_);
+    if (has_two_copies_) note_copied(ranges_);
     parse_interpreters();
     in_doubt_.clear();
     is_gil_held_ = false;
@@ -302,7 +302,7 @@ void Sampler::end_epoch(nanoseconds now) {
     if (result.has_stale) {
         for (const auto& thread : threads_) {
             thread->chain = {};
-            thread->chain_before = {};
+            thread->chain_other = {};
             thread->has_last = false;
         }
         other_chain_ = {};

@@ -96,7 +96,7 @@ private:
         ThreadTriage triage;
         ThreadReader reader;
         StackBuilder::Chain chain;
-        StackBuilder::Chain chain_before;  // of the earlier copy, or mended of both
+        StackBuilder::Chain chain_other;  // of the earlier copy, or mended of both
         ThreadIndex index = 0;
         ThreadTriage::State seen = ThreadTriage::State::kUnknown;
         std::size_t first_range = 0;
@@ -121,9 +121,8 @@ private:
         bool shows_tasks_only = false;  // an idle loop, in whose place its tasks are shown
         std::uint64_t context_version = 0;  // as of the sample; 0: not read
         std::size_t version_range = 0;
-        std::uint32_t sandwich_samples = 0;  // samples for which to copy twice
+        std::uint32_t doubt_samples = 0;     // samples for which to copy twice
         bool may_prove = false;              // the two copies are for proofs, not for callers' lines alone
-        std::uint32_t plan_samples = 0;      // ... before which to bring the plan up to date
         std::uint64_t samples = 0;
     };
     struct BareThread {  // one that has no Python state
@@ -191,6 +190,7 @@ private:
     void take_thread(Thread& thread, ThreadReader::Status status, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled assess(Thread& thread);
     void settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain& chain);
+    [[nodiscard]] bool is_intact_leaf(const RawFrame& frame) const;
     std::optional<RawFrame> sure_leaf(Thread& thread);
     void infer_leaves();
     bool prove_by_copies(Thread& thread, const Walk& walk, StackBuilder::Chain& chain);
@@ -201,10 +201,9 @@ private:
     bool hold(Address thread, const std::function<void()>& copy);
     void read_ranges() { read_all(memory_, ranges_, filled_); }
     static void append_ahead(std::vector<ReadRange>& ranges, ThreadReader::Ahead& ahead);
-    void plan_look(Thread& thread, bool sandwich);
+    void plan_look(Thread& thread, ThreadReader::Copies copies);
     std::span<const std::uint8_t> filled_of(const Thread& thread);
     void plan_version(Thread& thread);
-    void bring_plan_up_to_date(Thread& thread);
     enum class Held : bool { kNo, kStopped };  // whether the thread was stopped all the while
     // src/sample/sampler_native.cpp
     void take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
@@ -345,7 +344,7 @@ private:
     std::chrono::nanoseconds start_{0};
     std::chrono::nanoseconds now_{0};  // of the tick
     bool has_start_ = false;
-    bool has_sandwich_ = false;  // this tick's read may prove something
+    bool has_two_copies_ = false;  // this tick's read may prove something
     ThreadIndex next_index_ = 0;
     RunFigures figures_;
 };

@@ -15,8 +15,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::uint32_t kSandwichAfterDoubt = 64;
-constexpr std::uint32_t kFreshPlans = 4;
+constexpr std::uint32_t kTwiceAfterDoubt = 64;
 constexpr int kMostLooks = 4;  // at one thread after one sample
 // Accepted samples of a leaf after which the one path to it is taken for the only one.
 constexpr std::uint32_t kInferSightings = 4;
@@ -43,24 +42,26 @@ bool Sampler::has_sure_name(CodeIndex code) {
     return true;
 }
 
+// Whether a frame that was found where the leaf is to be has not been left since: it executes, or has not been cleared.
+bool Sampler::is_intact_leaf(const RawFrame& frame) const {
+    const bool executes = shape_.on_data_stack() != shape_.is_suspended(frame);
+    return executes || (shape_.clears_popped_frames() && !frame.of_generator);
+}
+
 // What stood at the pointer to the leaf when that was read, though its callers are lost.
 std::optional<RawFrame> Sampler::sure_leaf(Thread& thread) {
     const Walk& walk = thread.reader.walk();
     if (walk.frames.empty() || walk.frames.front().address != thread.reader.leaf()) return std::nullopt;
     const RawFrame& leaf = walk.frames.front();
     const std::byte* copy = thread.reader.copy_of(leaf.address, true);
-    if (copy == nullptr) return leaf;
+    if (copy == nullptr || !thread.reader.is_other_earlier()) return leaf;
     const FrameShape::Parsed before = shape_.parse(copy, leaf.address);
     if (!before.is_valid || before.frame.code == leaf.code) return leaf;
     // Another frame stood there earlier. One of the two will do that lives: it was the leaf itself, at most some
     // microseconds from the moment at which the pointer was read.
-    const auto lives = [&](const RawFrame& frame) {
-        const bool executes = shape_.on_data_stack() != shape_.is_suspended(frame);
-        return executes || (shape_.clears_popped_frames() && !frame.of_generator);
-    };
-    if (lives(leaf)) return leaf;
+    if (is_intact_leaf(leaf)) return leaf;
     const bool has_code = codes_.find(before.frame.code) != kNoCode;
-    if (!before.is_shim && has_code && before.frame.of_generator == leaf.of_generator && lives(before.frame)) return before.frame;
+    if (!before.is_shim && has_code && before.frame.of_generator == leaf.of_generator && is_intact_leaf(before.frame)) return before.frame;
     // What an ended generator left behind can't have been resumed since.
     if (leaf.of_generator && thread.reader.had_ended(leaf.address)) return leaf;
     return std::nullopt;
@@ -102,7 +103,14 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         return sampled;
     };
 
-    if (thread.reader.leaf() == kNullAddress) return keep_leaf(nullptr);  // it could not be read
+    // Where the first reading of the thread lost what it was to copy, the second one dates the sample, a microsecond later.
+    const auto take_second_moment = [&] {
+        if (thread.reader.take_second_moment(memory_) != ThreadReader::Status::kOk) return keep_leaf(nullptr);
+        return assess(thread);
+    };
+    if (thread.reader.leaf() == kNullAddress) {  // it could not be read
+        return thread.reader.has_second_moment() ? take_second_moment() : keep_leaf(nullptr);
+    }
     const Walk& walk = thread.reader.walk();
     const RawFrame* leaf = walk.frames.empty() ? nullptr : &walk.frames.front();
     const auto built = build_named(thread, walk, thread.chain, Held::kNo);
@@ -125,9 +133,19 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         return use(thread.chain, true);
     }
 
-    thread.sandwich_samples = kSandwichAfterDoubt;
-    thread.plan_samples = kFreshPlans;
-    const Walk& before = thread.reader.walk_before();
+    const auto use_mended = [&](const Walk& mended) {
+        settle_lines(thread, mended, thread.chain_other);
+        epoch_.mark_used(thread.chain_other);
+        return use(thread.chain_other, true);
+    };
+    if (thread.reader.has_second_moment() && !(complete && is_intact_leaf(*leaf))) {
+        const Walk* rebuilt = complete ? nullptr : mender_.rebuild(thread.reader);
+        if (rebuilt != nullptr && build_whole(thread, *rebuilt, thread.chain_other)) return use_mended(*rebuilt);
+        return take_second_moment();
+    }
+
+    thread.doubt_samples = kTwiceAfterDoubt;
+    const Walk& before = thread.reader.walk_other();
     const bool anchored = is_anchored(walk, thread.chain);
     if (anchored && thread.may_prove) {
         if (prove_by_copies(thread, walk, thread.chain)) {
@@ -137,23 +155,20 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         sampled.sure_callers = sure_callers(thread.chain, complete);
     }
     // The pointer to the leaf was read between the copies: the earlier one may hold what the later lost.
-    const auto build_other = [&](const Walk& other) { return build_whole(thread, other, thread.chain_before); };
-    const bool complete_before = !before.frames.empty() && build_other(before);
-    if (complete_before && stacks_.is_proved(builder_.path_of(thread.chain_before))) {
-        epoch_.mark_used(thread.chain_before);
-        return use(thread.chain_before, true);
+    const auto build_other = [&](const Walk& other) { return build_whole(thread, other, thread.chain_other); };
+    const bool has_earlier = thread.reader.is_other_earlier();
+    const bool complete_before = has_earlier && !before.frames.empty() && build_other(before);
+    if (complete_before && stacks_.is_proved(builder_.path_of(thread.chain_other))) {
+        epoch_.mark_used(thread.chain_other);
+        return use(thread.chain_other, true);
     }
     if (!anchored && complete_before && thread.may_prove) {
-        if (prove_by_copies(thread, before, thread.chain_before)) return use(thread.chain_before, true);
-        sampled.sure_callers = sure_callers(thread.chain_before, false);
+        if (prove_by_copies(thread, before, thread.chain_other)) return use(thread.chain_other, true);
+        sampled.sure_callers = sure_callers(thread.chain_other, false);
     }
     const auto fits = [&](PathId path) { return stacks_.continues(path, stacks_.node(sampled.sure_callers).path); };
-    const Walk* mended = mender_.mend(thread.reader);
-    if (mended != nullptr && build_other(*mended) && fits(builder_.path_of(thread.chain_before))) {
-        settle_lines(thread, *mended, thread.chain_before);
-        epoch_.mark_used(thread.chain_before);
-        return use(thread.chain_before, true);
-    }
+    const Walk* mended = has_earlier ? mender_.mend(thread.reader) : nullptr;
+    if (mended != nullptr && build_other(*mended) && fits(builder_.path_of(thread.chain_other))) return use_mended(*mended);
     // As long as only one path to a leaf is known, its callers follow, now or when the profile is written. A whole chain
     // that says otherwise is asked first: it may be that of a second caller, and be proved later.
     std::optional<RawFrame> sure = sure_leaf(thread);
@@ -177,8 +192,8 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         }
     }
     if (!complete && complete_before && build_other(before)) {
-        epoch_.mark_used(thread.chain_before);
-        return use(thread.chain_before, false);
+        epoch_.mark_used(thread.chain_other);
+        return use(thread.chain_other, false);
     }
     epoch_.mark_used(thread.chain);
     if (sure) {
@@ -227,7 +242,7 @@ bool Sampler::prove_by_looks(Thread& thread) {
     const int most = thread.wanted == kRootPath ? 1 : kMostLooks;
     for (int look = 0; look < most && looks_.allows(); ++look) {
         looks_.spend();
-        plan_look(thread, true);
+        plan_look(thread, ThreadReader::Copies::kAround);
         note_copy(Epoch::CopyFor::kProof);
         read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
         note_copied(look_ranges_);
@@ -244,7 +259,7 @@ bool Sampler::prove_by_looks(Thread& thread) {
 // sample taken by a stop would be of another moment than the one that was due.
 void Sampler::prove_by_stop(Thread& thread) {
     ranges_.clear();
-    thread.reader.plan(ranges_, false);
+    thread.reader.plan(ranges_, ThreadReader::Copies::kOne);
     if (thread.runner == nullptr) return;
     bool is_whole = false;
     (void)while_stopped(*thread.runner, [&] {

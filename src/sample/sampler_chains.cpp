@@ -185,11 +185,11 @@ Sampler::Sampled Sampler::join_chains() {
 bool Sampler::prove_chains_by_copies() {
     looks_.spend();
     std::vector<std::vector<ReadRange>> planned(chains_of_one_.size());
-    std::vector<std::size_t> fronts(planned.size());  // a sandwich's halves lie around the pointer in its middle
+    std::vector<std::size_t> fronts(planned.size());  // the two copies lie around the pointer in the middle
     look_ranges_.clear();
     for (std::size_t i = 0; i < planned.size(); ++i) {
         const bool is_outer = i + 1 < planned.size();
-        chains_of_one_[i].thread->reader.plan(planned[i], is_outer);
+        chains_of_one_[i].thread->reader.plan(planned[i], is_outer ? ThreadReader::Copies::kAround : ThreadReader::Copies::kOne);
         fronts[i] = is_outer ? planned[i].size() / 2 : planned[i].size();
         look_ranges_.insert(look_ranges_.end(), planned[i].begin(), planned[i].begin() + static_cast<std::ptrdiff_t>(fronts[i]));
     }
@@ -217,7 +217,7 @@ bool Sampler::prove_chains_by_copies() {
         if (thread.reader.misses() != misses) return false;  // what the plan missed was read later
         const Walk& walk = thread.reader.walk();
         const bool is_outer = i + 1 < planned.size();
-        if (is_outer && (thread.reader.walk_before().end != WalkEnd::kRoot || thread.reader.walk_before().frames != walk.frames)) return false;
+        if (is_outer && (thread.reader.walk_other().end != WalkEnd::kRoot || thread.reader.walk_other().frames != walk.frames)) return false;
         if (!build_whole(thread, walk, other_chain_) || !stacks_.is_proved(builder_.path_of(other_chain_))) return false;
         epoch_.mark_used(other_chain_);
         are_sure = are_sure && epoch_.is_sure(other_chain_);
@@ -235,7 +235,7 @@ void Sampler::prove_chains_by_stop(Thread& runner) {
     std::vector<std::vector<ReadRange>> planned(chains_of_one_.size());
     look_ranges_.clear();
     for (std::size_t i = 0; i < planned.size(); ++i) {
-        chains_of_one_[i].thread->reader.plan(planned[i], false);
+        chains_of_one_[i].thread->reader.plan(planned[i], ThreadReader::Copies::kOne);
         look_ranges_.insert(look_ranges_.end(), planned[i].begin(), planned[i].end());
     }
     StackBuilder::Place place;

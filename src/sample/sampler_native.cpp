@@ -73,7 +73,7 @@ bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, std::optiona
     list_native_chains(thread);
     for (Thread* chain : native_chains_) {
         chain->first_range = ranges_.size();
-        chain->reader.plan(ranges_, false, true);
+        chain->reader.plan(ranges_, ThreadReader::Copies::kOne, true);
         chain->range_count = ranges_.size() - chain->first_range;
         chain->misses = chain->reader.misses();
     }

@@ -56,7 +56,7 @@ void Sampler::plan_read(nanoseconds when) {
     planned_.clear();
     native_planned_.clear();
     interpreter_ranges_ = 0;
-    has_sandwich_ = false;
+    has_two_copies_ = false;
     ahead_.clear();
     const bool fast = is_fast();
     if (!fast || when - last_slices_ >= kFastSlices) {
@@ -80,21 +80,16 @@ void Sampler::plan_read(nanoseconds when) {
         if (!wants(*thread)) continue;
         thread->planned_tick = figures_.ticks;
         const bool moves = thread->seen == ThreadTriage::State::kRunning;
-        thread->may_prove = thread->sandwich_samples > 0 || (!fast && shape_.on_data_stack());
-        const bool sandwich = moves && (thread->may_prove || (!fast && options_.with_lines));
+        thread->may_prove = thread->doubt_samples > 0 || (!fast && shape_.on_data_stack());
+        const bool twice = moves && (thread->may_prove || (!fast && options_.with_lines));
         if (native_ != nullptr && (stopper_ != nullptr || (!moves && thread->runner != nullptr))) {
             if (thread->runner == thread.get()) native_planned_.push_back(thread.get());  // the others stand on its C stack
             continue;
         }
-        if (sandwich && thread->plan_samples > 0 && looks_.allows()) {
-            --thread->plan_samples;
-            looks_.spend();
-            bring_plan_up_to_date(*thread);
-        }
-        has_sandwich_ |= sandwich && thread->may_prove;
+        has_two_copies_ |= twice && thread->may_prove;
         thread->first_range = ranges_.size();
         thread->first_ahead = ahead_.ranges.size();
-        thread->reader.plan(ranges_, sandwich, false, &ahead_);
+        thread->reader.plan(ranges_, twice ? ThreadReader::Copies::kTwo : ThreadReader::Copies::kOne, false, &ahead_);
         thread->range_count = ranges_.size() - thread->first_range;
         thread->ahead_count = ahead_.ranges.size() - thread->first_ahead;
         plan_version(*thread);
@@ -127,7 +122,7 @@ void Sampler::take_woken(nanoseconds when, nanoseconds weight) {
         thread->planned_tick = figures_.ticks;
         thread->may_prove = false;
         thread->version_range = filled_.size();  // not read
-        plan_look(*thread, false);
+        plan_look(*thread, ThreadReader::Copies::kOne);
         note_copy(Epoch::CopyFor::kProof);  // of this thread alone
         read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
         take_thread(*thread, thread->reader.take(memory_, look_filled_), when, weight);
@@ -143,10 +138,10 @@ void Sampler::append_ahead(std::vector<ReadRange>& ranges, ThreadReader::Ahead& 
 }
 
 // The ranges of one thread alone.
-void Sampler::plan_look(Thread& thread, bool sandwich) {
+void Sampler::plan_look(Thread& thread, ThreadReader::Copies copies) {
     look_ranges_.clear();
     look_ahead_.clear();
-    thread.reader.plan(look_ranges_, sandwich, false, &look_ahead_);
+    thread.reader.plan(look_ranges_, copies, false, &look_ahead_);
     append_ahead(look_ranges_, look_ahead_);
 }
 
@@ -166,14 +161,6 @@ void Sampler::plan_version(Thread& thread) {
     if (async_ == nullptr || !async_->has_loop(thread.state.address) || !has(async_->context_version_offset())) return;
     ranges_.push_back({thread.state.address + at(async_->context_version_offset()),
                        std::as_writable_bytes(std::span(&thread.context_version, 1))});
-}
-
-// A sample proves its own path only if its plan held all of its frames. While paths are new, the plan of the last
-// sample is too old for that: then the thread is copied once just before the sample, for the plan alone.
-void Sampler::bring_plan_up_to_date(Thread& thread) {
-    plan_look(thread, false);
-    read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
-    (void)thread.reader.take(memory_, look_filled_);
 }
 
 }  // namespace pyprof

@@ -78,6 +78,7 @@ ThreadReader::ThreadReader(const Layout& layout, const FrameShape& shape, Addres
                                   t.gil_requested, t.state, t.thread_id, t.native_thread_id, t.datastack_chunk,
                                   t.datastack_top, t.datastack_limit});
     thread_bytes_.resize(at(last) + 8);
+    second_thread_bytes_.resize(thread_bytes_.size());
     if (shape.on_data_stack() && has(layout.generator.frame_state) && !shape.clears_popped_frames()) {
         head_bytes_ = static_cast<std::uint32_t>(layout.generator.frame - layout.generator.frame_state + 7) / 8 * 8;
     }
@@ -136,12 +137,12 @@ void ThreadReader::plan_regions(bool looks_ahead) {
         }
         add(begin, distance(begin, end));
     }
-    if (after_.size() < offset) after_.resize(offset);
-    if (sandwich_ && before_.size() < offset) before_.resize(offset);
+    if (frames_.size() < offset) frames_.resize(offset);
+    if (copies_ != Copies::kOne && other_.size() < offset) other_.resize(offset);
 }
 
-void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich, bool with_c_stack, Ahead* ahead) {
-    sandwich_ = sandwich;
+void ThreadReader::plan(std::vector<ReadRange>& ranges, Copies copies, bool with_c_stack, Ahead* ahead) {
+    copies_ = copies;
     plan_regions(ahead != nullptr);
     planned_.clear();
     const auto add_region = [&](Planned::What what, std::size_t i, std::vector<std::byte>& arena) {
@@ -155,7 +156,7 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich, bool with
         levels.resize(to.size());
         levels.back() = {thread_state_, i};
     };
-    // Leaves live shortest: their two copies lie closest to the pointer between them.
+    // Leaves live shortest: they are copied closest to the pointer.
     order_.clear();
     const bool singles_first = generator_leaves_ > 0.5F;
     const auto order_singles = [&] {
@@ -164,25 +165,32 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, bool sandwich, bool with
     if (singles_first) order_singles();
     for (std::size_t i = first_ahead_; i-- > 0;) order_.push_back(i);
     if (!singles_first) order_singles();
-    for (std::size_t i = order_.size(); sandwich && i > 0; --i) add_region(Planned::What::kBefore, order_[i - 1], before_);
-    ranges.push_back({thread_state_, thread_bytes_});
-    planned_.push_back({Planned::What::kThread, 0});
-    if (layout_.frame_root == FrameRoot::kThreadCframe && cframe_ != kNullAddress && !with_c_stack) {
-        ranges.push_back({cframe_ + at(layout_.cframe.current_frame), cframe_bytes_});
-        planned_.push_back({Planned::What::kCframe, 0});
+    for (std::size_t i = order_.size(); copies == Copies::kAround && i > 0; --i) add_region(Planned::What::kOther, order_[i - 1], other_);
+    plan_pointers(ranges, false, with_c_stack);
+    for (const std::size_t i : order_) add_region(Planned::What::kFrames, i, frames_);
+    if (copies == Copies::kTwo) {
+        plan_pointers(ranges, true, with_c_stack);
+        for (const std::size_t i : order_) add_region(Planned::What::kOther, i, other_);
     }
-    for (const std::size_t i : order_) add_region(Planned::What::kAfter, i, after_);
-    for (std::size_t i = first_ahead_; i < first_single_; ++i) add_region(Planned::What::kAhead, i, after_);
+    for (std::size_t i = first_ahead_; i < first_single_; ++i) add_region(Planned::What::kAhead, i, frames_);
+}
+
+void ThreadReader::plan_pointers(std::vector<ReadRange>& ranges, bool second, bool with_c_stack) {
+    ranges.push_back({thread_state_, second ? second_thread_bytes_ : thread_bytes_});
+    planned_.push_back({second ? Planned::What::kSecondThread : Planned::What::kThread, 0});
+    if (layout_.frame_root != FrameRoot::kThreadCframe || cframe_ == kNullAddress || with_c_stack) return;
+    ranges.push_back({cframe_ + at(layout_.cframe.current_frame), second ? second_cframe_bytes_ : cframe_bytes_});
+    planned_.push_back({second ? Planned::What::kSecondCframe : Planned::What::kCframe, 0});
 }
 
 void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
-    has_thread_ = false;
-    has_cframe_ = false;
+    has_thread_ = has_second_thread_ = false;
+    has_cframe_ = has_second_cframe_ = false;
     for (std::size_t i = 0; i < planned_.size(); ++i) {
         const bool ok = i < filled.size() && filled[i] != 0;
         switch (planned_[i].what) {
-            case Planned::What::kBefore:
-                regions_[planned_[i].region].in_before = ok;
+            case Planned::What::kOther:
+                regions_[planned_[i].region].is_in_other = ok;
                 break;
             case Planned::What::kThread:
                 has_thread_ = ok;
@@ -190,21 +198,27 @@ void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
             case Planned::What::kCframe:
                 has_cframe_ = ok;
                 break;
-            case Planned::What::kAfter:
+            case Planned::What::kSecondThread:
+                has_second_thread_ = ok;
+                break;
+            case Planned::What::kSecondCframe:
+                has_second_cframe_ = ok;
+                break;
+            case Planned::What::kFrames:
             case Planned::What::kAhead:
-                regions_[planned_[i].region].in_after = ok;
+                regions_[planned_[i].region].is_read = ok;
                 break;
         }
     }
     first_gone_ = 0;
-    while (first_gone_ < first_single_ && regions_[first_gone_].in_after) ++first_gone_;
+    while (first_gone_ < first_single_ && regions_[first_gone_].is_read) ++first_gone_;
 }
 
 // A frame that could not be read is gone, and would end the next read early, too.
 void ThreadReader::forget_unreadable() {
     for (std::size_t i = first_single_; i < regions_.size(); ++i) {
         const Region& region = regions_[i];
-        if (region.in_after) continue;
+        if (region.is_read) continue;
         std::erase_if(single_frames_, [&](const SingleFrame& single) {
             return is_within(single.address + shape_.begin(), region.begin, region.end);
         });
@@ -236,7 +250,7 @@ std::optional<Address> ThreadReader::find_leaf(Memory& memory) {
         ++misses_;
         if (!read_bytes(memory, cframe + at(layout_.cframe.current_frame), cframe_bytes_)) return std::nullopt;
     }
-    return Address{load<std::uint64_t>(cframe_bytes_, 0)};
+    return Address{load<std::uint64_t>(cframe_bytes_.data(), 0)};
 }
 
 // A loop that begins puts its cframe up first and its frame into it some twenty instructions later: what stands there
@@ -264,10 +278,10 @@ std::size_t ThreadReader::region_of(std::size_t chunk) const {
 // As it was read behind the pointer, with what else was planned of that chunk, or just now.
 const std::byte* ThreadReader::copied_header(std::size_t chunk) const {
     const std::size_t i = region_of(chunk);
-    if (i < first_single_ && regions_[i].in_after) return after_.data() + regions_[i].offset;
+    if (i < first_single_ && regions_[i].is_read) return frames_.data() + regions_[i].offset;
     for (const std::size_t extra : extra_chunks_) {
         const Region& region = extra_regions_[extra];
-        if (region.in_after && region.begin == data_stack_[chunk].address) return extra_.data() + region.offset;
+        if (region.is_read && region.begin == data_stack_[chunk].address) return extra_.data() + region.offset;
     }
     return nullptr;
 }
@@ -294,9 +308,9 @@ void ThreadReader::read_untried_chunks(Memory& memory, std::size_t first) {
         if (extra_.size() <= kMaxCopyBytes) add_extra_chunk(planned.begin, planned.end);
     };
     const std::size_t wanted = region_of(first);
-    if (wanted < first_single_ && !regions_[wanted].in_after) add(regions_[wanted]);
+    if (wanted < first_single_ && !regions_[wanted].is_read) add(regions_[wanted]);
     for (std::size_t i = first_gone_ + 1; i < first_single_; ++i) {
-        if (i != wanted && !regions_[i].in_after) add(regions_[i]);
+        if (i != wanted && !regions_[i].is_read) add(regions_[i]);
     }
     read_extra(memory, begin);
 }
@@ -321,7 +335,7 @@ void ThreadReader::read_extra(Memory& memory, std::size_t first) {
         missing_.push_back({region.begin, std::span(extra_).subspan(region.offset, distance(region.begin, region.end))});
     }
     const std::size_t complete = memory.read(missing_).complete;
-    for (std::size_t i = 0; i < complete; ++i) extra_regions_[first + i].in_after = true;
+    for (std::size_t i = 0; i < complete; ++i) extra_regions_[first + i].is_read = true;
 }
 
 // A chunk that is not known, in one call: its header, and its frames if it is as large as chunks mostly are. The header, or
@@ -340,7 +354,7 @@ const std::byte* ThreadReader::read_chunk(Memory& memory, Address address) {
         extra_.resize(region.offset);
         return nullptr;
     }
-    region.in_after = true;
+    region.is_read = true;
     region.end = address + (complete == 1 ? header.size() : bytes.size());
     extra_chunks_.push_back(extra_regions_.size());
     extra_regions_.push_back(region);
@@ -439,7 +453,7 @@ std::optional<std::size_t> ThreadReader::unread_chunk() const {
 std::uint64_t ThreadReader::bytes_in_last_chunk() const {
     if (data_stack_.in_use() == 0) return 0;
     const DataStack::Chunk& last = data_stack_[data_stack_.in_use() - 1];
-    const auto& frames = after_walk_.frames;
+    const auto& frames = walk_.frames;
     for (std::size_t i = 0; i < frames.size() && i < kMaxCandidates; ++i) {  // above it are generators' alone
         if (!is_within(frames[i].address, last.begin, last.end)) continue;
         return distance(last.begin, frames[i].address) + shape_.begin() + shape_.bytes();
@@ -447,26 +461,26 @@ std::uint64_t ThreadReader::bytes_in_last_chunk() const {
     return 0;
 }
 
-inline const std::byte* ThreadReader::copy_in(const Region& region, Address begin, bool before) const {
+inline const std::byte* ThreadReader::copy_in(const Region& region, Address begin, bool other) const {
     if (!is_range_within(begin, shape_.bytes(), region.begin, region.end)) return nullptr;
-    if (!(before ? region.in_before : region.in_after)) return nullptr;
-    return (before ? before_ : after_).data() + region.offset + distance(region.begin, begin);
+    if (!(other ? region.is_in_other : region.is_read)) return nullptr;
+    return (other ? other_ : frames_).data() + region.offset + distance(region.begin, begin);
 }
 
 // Nearly all frames of a stack lie in the region of the one before.
-inline const std::byte* ThreadReader::find_copy(Address address, bool before) {
+inline const std::byte* ThreadReader::find_copy(Address address, bool other) {
     const Address begin = address + shape_.begin();
     if (cursor_ < regions_.size()) {
-        if (const std::byte* copy = copy_in(regions_[cursor_], begin, before)) return copy;
+        if (const std::byte* copy = copy_in(regions_[cursor_], begin, other)) return copy;
     }
-    return find_copy_elsewhere(begin, before);
+    return find_copy_elsewhere(begin, other);
 }
 
-const std::byte* ThreadReader::find_copy_elsewhere(Address begin, bool before) {
+const std::byte* ThreadReader::find_copy_elsewhere(Address begin, bool other) {
     const std::size_t count = regions_.size();
     for (std::size_t step = 0; step < count; ++step) {
         const std::size_t i = cursor_ + step < count ? cursor_ + step : cursor_ + step - count;
-        const std::byte* copy = copy_in(regions_[i], begin, before);
+        const std::byte* copy = copy_in(regions_[i], begin, other);
         if (copy == nullptr) continue;
         cursor_ = i;
         return copy;
@@ -474,7 +488,7 @@ const std::byte* ThreadReader::find_copy_elsewhere(Address begin, bool before) {
     return nullptr;
 }
 
-const std::byte* ThreadReader::copy_of(Address address, bool before) { return find_copy(address, before); }
+const std::byte* ThreadReader::copy_of(Address address, bool other) { return find_copy(address, other); }
 
 // gi_frame_state, which stands right before the frame: above zero are the ended ones (FRAME_COMPLETED, FRAME_CLEARED of
 // Include/internal/pycore_frame.h).
@@ -484,8 +498,8 @@ bool ThreadReader::had_ended(Address address) const {
     const Address state = address - static_cast<std::uint64_t>(layout_.generator.frame - layout_.generator.frame_state);
     for (std::size_t i = first_single_; i < regions_.size(); ++i) {
         const Region& region = regions_[i];
-        if (!region.in_before || !is_within(state, region.begin, region.end)) continue;
-        const auto value = load<std::int8_t>(before_.data(), region.offset + distance(region.begin, state));
+        if (!region.is_in_other || !is_within(state, region.begin, region.end)) continue;
+        const auto value = load<std::int8_t>(other_.data(), region.offset + distance(region.begin, state));
         return value > 0 && value < kMostStates;
     }
     return false;
@@ -495,11 +509,11 @@ const std::byte* ThreadReader::find_extra(Address address) const {
     const Address begin = address + shape_.begin();
     if (const auto found = extra_frames_.find(raw(begin)); found != extra_frames_.end()) {
         const Region& region = extra_regions_[found->second];
-        return region.in_after ? extra_.data() + region.offset : nullptr;
+        return region.is_read ? extra_.data() + region.offset : nullptr;
     }
     for (const std::size_t i : extra_chunks_) {
         const Region& region = extra_regions_[i];
-        if (region.in_after && is_range_within(begin, shape_.bytes(), region.begin, region.end)) {
+        if (region.is_read && is_range_within(begin, shape_.bytes(), region.begin, region.end)) {
             return extra_.data() + region.offset + distance(region.begin, begin);
         }
     }
@@ -555,7 +569,7 @@ void ThreadReader::read_remembered_chain(Memory& memory, Address address) {
         ranges.push_back({extra_regions_[i].begin, std::span(extra_).subspan(extra_regions_[i].offset, shape_.bytes())});
     }
     const std::size_t complete = memory.read(ranges).complete;
-    for (std::size_t i = 0; i < complete; ++i) extra_regions_[first + i].in_after = true;
+    for (std::size_t i = 0; i < complete; ++i) extra_regions_[first + i].is_read = true;
 }
 
 bool ThreadReader::is_chunk_start(Address address) const {
@@ -589,6 +603,31 @@ ThreadReader::Status ThreadReader::take_copies(Memory& memory, std::span<const s
     if (!extra_frames_.empty()) extra_frames_.clear();
     extra_.clear();
     forget_unreadable();
+    return walk_copies(memory);
+}
+
+// The second reading becomes that behind the pointer, and the first one the earlier copy. What was read ahead, or was missed and
+// read directly, is younger than both.
+ThreadReader::Status ThreadReader::take_second_moment(Memory& memory) {
+    copies_ = Copies::kAround;
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+        Region& region = regions_[i];
+        if (i < first_ahead_ || i >= first_single_) {
+            std::swap(region.is_read, region.is_in_other);
+            continue;
+        }
+        const auto begin = frames_.begin() + static_cast<std::ptrdiff_t>(region.offset);
+        std::copy_n(begin, distance(region.begin, region.end), other_.begin() + static_cast<std::ptrdiff_t>(region.offset));
+    }
+    frames_.swap(other_);
+    thread_bytes_.swap(second_thread_bytes_);
+    cframe_bytes_.swap(second_cframe_bytes_);
+    has_thread_ = has_second_thread_;
+    has_cframe_ = has_second_cframe_;
+    return walk_copies(memory);
+}
+
+ThreadReader::Status ThreadReader::walk_copies(Memory& memory) {
     if (!is_same_thread()) return Status::kGone;
     if (has(layout_.thread.datastack_chunk)) follow_chunks(memory);
 
@@ -599,7 +638,7 @@ ThreadReader::Status ThreadReader::take_copies(Memory& memory, std::span<const s
         leaf_ = leaf;
         notice_newer_chunk(leaf);
         cursor_ = 0;
-        clear(after_walk_);
+        clear(walk_);
         if (leaf == kNullAddress || leaf == limits_.base_frame) return;
         walk_frames(shape_, leaf, limits_,
                     [&](Address address) {
@@ -607,31 +646,31 @@ ThreadReader::Status ThreadReader::take_copies(Memory& memory, std::span<const s
                         const std::byte* copy = find_copy(address, false);
                         return copy != nullptr ? copy : read_missing(memory, address);
                     },
-                    after_walk_);
-        refuse_entries_on_data_stack(after_walk_);
+                    walk_);
+        refuse_entries_on_data_stack(walk_);
     };
     walk();
-    if (after_walk_.end != WalkEnd::kRoot) {
+    if (walk_.end != WalkEnd::kRoot) {
         if (const auto below = leaf_of_previous_cframe()) {
             leaf = *below;
             walk();
         }
     }
-    clear(before_walk_);
+    clear(other_walk_);
     if (leaf == kNullAddress || leaf == limits_.base_frame) return found ? Status::kNoFrame : Status::kOk;
-    if (sandwich_) {
+    if (copies_ != Copies::kOne) {
         cursor_ = 0;
-        walk_frames(shape_, leaf, limits_, [&](Address address) { return find_copy(address, true); }, before_walk_);
-        refuse_entries_on_data_stack(before_walk_);
+        walk_frames(shape_, leaf, limits_, [&](Address address) { return find_copy(address, true); }, other_walk_);
+        refuse_entries_on_data_stack(other_walk_);
     }
     learn(leaf);
     return Status::kOk;
 }
 
-std::optional<RawFrame> ThreadReader::frame_in(Address address, Address caller, bool before) {
+std::optional<RawFrame> ThreadReader::frame_in(Address address, Address caller, bool other) {
     const auto find = [&](Address wanted) {
-        const std::byte* copy = find_copy(wanted, before);
-        return copy != nullptr || before ? copy : find_extra(wanted);
+        const std::byte* copy = find_copy(wanted, other);
+        return copy != nullptr || other ? copy : find_extra(wanted);
     };
     const std::byte* copy = find(address);
     if (copy == nullptr) return std::nullopt;
@@ -658,8 +697,8 @@ std::optional<RawFrame> ThreadReader::frame_in(Address address, Address caller, 
 void ThreadReader::learn(Address leaf) {
     if (data_stack_.in_use() > 0) data_stack_.note_sample(bytes_in_last_chunk(), unread_chunk());
     generator_leaves_ = generator_leaves_ * kKeptASample + (is_on_data_stack(leaf) ? 0 : 1 - kKeptASample);
-    const auto& off_stack = after_walk_.off_stack;
-    const auto& frames = after_walk_.frames;
+    const auto& off_stack = walk_.off_stack;
+    const auto& frames = walk_.frames;
     const bool on_data_stack = shape_.on_data_stack();
     const std::size_t count = on_data_stack ? off_stack.size() : frames.size();
     const auto address = [&](std::size_t i) { return on_data_stack ? off_stack[i] : frames[i].address; };

@@ -5,8 +5,9 @@
 // elsewhere (generators, frames up to 3.10) by its address. What the plan missed is read at once and
 // joins it. The reader copies and walks; it judges nothing.
 //
-// A sandwich plan copies the frames twice, before and after the pointer to the leaf: what is equal in
-// both was there when the pointer was read (sample/proof.h).
+// The frames may be copied twice: what is equal in both copies was there between them (sample/proof.h). A sample reads the
+// pointer to its leaf before all frames: to copy what the target is about to write to takes it away from the target's
+// processor, which works on more slowly for a microsecond, and would be met there more often.
 #pragma once
 
 #include <pyprof/layout.h>
@@ -17,6 +18,7 @@
 
 #include <tsl/robin_map.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -46,6 +48,11 @@ class ThreadReader {
 public:
     ThreadReader(const Layout& layout, const FrameShape& shape, Address thread_state);
 
+    enum class Copies : std::uint8_t {
+        kOne,     // the pointer to the leaf, then the frames
+        kTwo,     // ... and all of it once more
+        kAround,  // frames, pointer, frames: proves most, and is no fair sample
+    };
     // Appends this thread's ranges; their buffers stay valid until the next call. `with_c_stack`: take() will be given the
     // thread's C stack, and what lies there needs no range. With `ahead` the plan is for a stack that may have grown or
     // shrunk by whole chunks since: what is seldom there is not in `ranges` but ahead, to be read behind all else.
@@ -59,7 +66,7 @@ public:
             planned_levels.clear();
         }
     };
-    void plan(std::vector<ReadRange>& ranges, bool sandwich, bool with_c_stack = false, Ahead* ahead = nullptr);
+    void plan(std::vector<ReadRange>& ranges, Copies copies, bool with_c_stack = false, Ahead* ahead = nullptr);
 
     enum class Status : std::uint8_t {
         kOk,       // it has frames; what could not be read of them is in the walk's end
@@ -70,16 +77,23 @@ public:
     // the plan missed and walks the copies.
     Status take(Memory& memory, std::span<const std::uint8_t> filled, const CStackBytes& c_stack = {});
 
-    [[nodiscard]] const Walk& walk() const { return after_walk_; }          // dated by the pointer
-    [[nodiscard]] const Walk& walk_before() const { return before_walk_; }  // kUnreadable without a sandwich
-    // The thread state's own bytes, from its start.
-    // The frame at that address as the earlier copy holds it, or the later one, if its caller there is `caller` (null
-    // for the root), entry frames skipped; nothing where that copy lacks it or says otherwise.
-    [[nodiscard]] std::optional<RawFrame> frame_in(Address address, Address caller, bool before);
+    // Of two copies: whether the thread's second reading may stand for it, and the going over to it. From then on all is as
+    // if it had been planned kAround, a microsecond later.
+    [[nodiscard]] bool has_second_moment() const { return copies_ == Copies::kTwo && has_second_thread_; }
+    Status take_second_moment(Memory& memory);
+
+    // Of the copy right behind the pointer, which dates it; and of the other one, from the same leaf (kUnreadable where
+    // there is none).
+    [[nodiscard]] const Walk& walk() const { return walk_; }
+    [[nodiscard]] const Walk& walk_other() const { return other_walk_; }
+    [[nodiscard]] bool is_other_earlier() const { return copies_ == Copies::kAround; }
+    // The frame at that address as either copy holds it, if its caller there is `caller` (null for the root), entry
+    // frames skipped; nothing where that copy lacks it or says otherwise.
+    [[nodiscard]] std::optional<RawFrame> frame_in(Address address, Address caller, bool other);
     // The copy of the frame at `address`, FrameShape::begin() applied; nullptr when that copy lacks it.
-    [[nodiscard]] const std::byte* copy_of(Address address, bool before);
-    // Whether the earlier copy holds at `address` the frame of a generator that had ended by then; where ended ones keep
-    // their code (up to 3.13).
+    [[nodiscard]] const std::byte* copy_of(Address address, bool other);
+    // Whether the other copy holds at `address` the frame of a generator that had ended by then; where ended ones keep their
+    // code (up to 3.13).
     [[nodiscard]] bool had_ended(Address address) const;
     [[nodiscard]] Address leaf() const { return leaf_; }  // the pointer that dates the sample
     // 3.11 and 3.12: that of the loop which runs the leaf.
@@ -107,8 +121,8 @@ private:
         Address begin{};
         Address end{};
         std::size_t offset = 0;  // in either arena
-        bool in_before = false;
-        bool in_after = false;
+        bool is_read = false;    // in the copy behind the pointer
+        bool is_in_other = false;
     };
     struct SingleFrame {  // off the data stack
         Address address{};
@@ -116,7 +130,7 @@ private:
         float uses = 0;               // each worth less with every sample since
     };
     struct Planned {
-        enum class What : std::uint8_t { kBefore, kThread, kCframe, kAfter, kAhead } what;
+        enum class What : std::uint8_t { kOther, kThread, kCframe, kFrames, kSecondThread, kSecondCframe, kAhead } what;
         std::size_t region = 0;
     };
 
@@ -125,6 +139,8 @@ private:
     void forget_unreadable();
     [[nodiscard]] bool is_same_thread() const;
     Status take_copies(Memory& memory, std::span<const std::uint8_t> filled);
+    Status walk_copies(Memory& memory);
+    void plan_pointers(std::vector<ReadRange>& ranges, bool second, bool with_c_stack);
     std::optional<Address> leaf_of_previous_cframe();
     std::optional<Address> find_leaf(Memory& memory);  // nothing: it can't be read
     void follow_chunks(Memory& memory);
@@ -140,9 +156,9 @@ private:
     [[nodiscard]] bool was_gone(std::size_t chunk) const;
     [[nodiscard]] std::optional<std::size_t> unread_chunk() const;
     [[nodiscard]] std::uint64_t bytes_in_last_chunk() const;
-    [[nodiscard]] const std::byte* copy_in(const Region& region, Address begin, bool before) const;
-    const std::byte* find_copy(Address address, bool before);
-    const std::byte* find_copy_elsewhere(Address begin, bool before);
+    [[nodiscard]] const std::byte* copy_in(const Region& region, Address begin, bool other) const;
+    const std::byte* find_copy(Address address, bool other);
+    const std::byte* find_copy_elsewhere(Address begin, bool other);
     const std::byte* find_extra(Address address) const;
     const std::byte* find_on_c_stack(Address begin, std::uint64_t bytes) const;
     const std::byte* find_frame_on_c_stack(Address address) const;
@@ -165,9 +181,13 @@ private:
 
     std::vector<std::byte> thread_bytes_;
     Address cframe_{};
-    std::byte cframe_bytes_[8] = {};
+    std::array<std::byte, 8> cframe_bytes_{};
+    std::vector<std::byte> second_thread_bytes_;
+    std::array<std::byte, 8> second_cframe_bytes_{};
     bool has_thread_ = false;
     bool has_cframe_ = false;
+    bool has_second_thread_ = false;
+    bool has_second_cframe_ = false;
 
     DataStack data_stack_;
     std::vector<DataStack::Chunk> fresh_chunks_;
@@ -179,12 +199,12 @@ private:
     std::size_t first_ahead_ = 0;    // chunks from this one on are seldom there
     std::size_t first_gone_ = 0;     // the lowest chunk that could not be read; those above it were not tried
     float generator_leaves_ = 0;     // share of recent samples whose leaf stood off the data stack
-    std::vector<std::byte> before_;
-    std::vector<std::byte> after_;
+    std::vector<std::byte> frames_;  // behind the pointer
+    std::vector<std::byte> other_;
     std::size_t cursor_ = 0;         // region of the last hit
     std::vector<Planned> planned_;
     std::vector<std::size_t> order_;  // of the regions, those that the leaf most likely stands in first
-    bool sandwich_ = false;
+    Copies copies_ = Copies::kOne;
     CStackBytes c_stack_;  // within take() alone
 
     std::vector<Region> extra_regions_;  // read directly for this sample
@@ -200,8 +220,8 @@ private:
     WalkLimits limits_;
     Address leaf_{};
     Address leaf_cframe_{};
-    Walk after_walk_;
-    Walk before_walk_;
+    Walk walk_;
+    Walk other_walk_;
 };
 
 }  // namespace pyprof

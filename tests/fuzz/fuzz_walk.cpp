@@ -89,7 +89,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     StackBuilder::Chain mended;
     for (int sample = 0; sample < 4; ++sample) {
         std::vector<ReadRange> ranges;
-        reader.plan(ranges, sample % 2 == 1);
+        using Copies = ThreadReader::Copies;
+        constexpr Copies kInTurn[] = {Copies::kOne, Copies::kAround, Copies::kTwo, Copies::kTwo};
+        reader.plan(ranges, kInTurn[sample]);
         std::vector<std::uint8_t> filled(ranges.size(), 0);
         for (std::size_t done = 0; done < ranges.size(); ++done) {
             const std::size_t complete = memory.read(std::span(ranges).subspan(done)).complete;
@@ -97,17 +99,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             done += complete;
         }
         if (reader.take(memory, filled) != ThreadReader::Status::kOk) continue;
+        if (sample == 3 && reader.has_second_moment() && reader.take_second_moment(memory) != ThreadReader::Status::kOk) continue;
         check_walk(reader.walk());
-        check_walk(reader.walk_before());
+        check_walk(reader.walk_other());
         (void)builder.build(reader.walk(), chain);
         check(chain.steps.size() <= kMaxFrames, "a stack that was not cut");
         epoch.mark_used(chain);
         epoch.add(0, builder.stack_of(chain), builder.path_of(chain), std::chrono::milliseconds(1), std::chrono::milliseconds(sample));
-        for (const Walk* walk : {&reader.walk(), &reader.walk_before()}) {
+        for (const Walk* walk : {&reader.walk(), &reader.walk_other()}) {
             (void)builder.build(*walk, chain);
             (void)prover.prove(reader, *walk, chain);
             check(prover.standing().frames <= chain.steps.size(), "frames that stand nowhere");
         }
+        if (const Walk* walk = mender.rebuild(reader)) (void)builder.build(*walk, mended);
         if (const Walk* walk = mender.mend(reader)) (void)builder.build(*walk, mended);
         if (!reader.walk().frames.empty()) (void)builder.unproved(&reader.walk().frames.front());
     }

@@ -22,7 +22,7 @@ struct Calling : Reading {
         base = entered(waiting(f, kNullAddress, kFirstCall));
         caller = builder.any_frame(stack, waiting(caller_code, base, kFirstCall));
         callee = builder.any_frame(stack, executing(callee_code, caller, 5));
-        for (int i = 0; i < 3; ++i) (void)sample(callee, true);
+        for (int i = 0; i < 3; ++i) (void)sample(callee, ThreadReader::Copies::kAround);
     }
 
     [[nodiscard]] ProcessBuilder::FrameSpec at(Address of, Address back, int unit, bool waits) const {
@@ -47,7 +47,7 @@ struct Calling : Reading {
     }
     // Samples, and the caller's instruction as it is to be shown.
     std::uint64_t shown() {
-        REQUIRE(sample(callee, true) == Status::kOk);
+        REQUIRE(sample(callee, ThreadReader::Copies::kAround) == Status::kOk);
         StackBuilder::Chain chain;  // nothing is known as unchanged
         REQUIRE(stack_builder.build(reader->walk(), chain) != StackBuilder::Built::kTorn);
         REQUIRE(reader->walk().frames.size() == 3);

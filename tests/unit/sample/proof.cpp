@@ -70,13 +70,13 @@ struct Proving : Reading {
     // One sandwich from this leaf; whether its whole path is proved.
     bool prove(Address leaf) {
         builder.set_leaf(thread, leaf);
-        if (sample(true) != Status::kOk) return false;
+        if (sample(ThreadReader::Copies::kAround) != Status::kOk) return false;
         if (stack_builder.build(reader->walk(), chain) == StackBuilder::Built::kTorn) return false;
         return prover.prove(*reader, reader->walk(), chain);
     }
     void warm_up(Address leaf) {
         builder.set_leaf(thread, leaf);
-        for (int i = 0; i < 3; ++i) (void)sample(true);
+        for (int i = 0; i < 3; ++i) (void)sample(ThreadReader::Copies::kAround);
     }
     [[nodiscard]] bool is_proved(const std::vector<Address>& root_first) {
         PathId path = kRootPath;
@@ -124,7 +124,7 @@ TEST_CASE("proof: one copy proves nothing") {
         Proving p(known.layout);
         const Address main = p.calling("main");
         const Address root = p.entered(p.executing(main, kNullAddress));
-        for (int i = 0; i < 3; ++i) (void)p.sample(root, false);
+        for (int i = 0; i < 3; ++i) (void)p.sample(root, ThreadReader::Copies::kOne);
         REQUIRE(p.stack_builder.build(p.reader->walk(), p.chain) != StackBuilder::Built::kTorn);
         CHECK_FALSE(p.prover.prove(*p.reader, p.reader->walk(), p.chain));
         CHECK_FALSE(p.is_proved({main}));

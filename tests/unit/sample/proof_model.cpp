@@ -102,9 +102,10 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
     Sampler sampler(python.target, *process, stacks, sampling, found);
 
     FakeMemory& memory = python.target.fake();
-    // The stacks at the moments that date a tick's sample: at its thread state and, for the versions with a cframe, behind it.
+    // The stacks at the moments that may date a tick's sample: at its thread state, read twice, and, for the versions with a
+    // cframe, behind it.
     std::vector<std::vector<TargetModel::Path>> moments;
-    bool is_sample = false;
+    int readings = 0;
     int dating = 0;
     memory.before_range = [&](FakeMemory&, const ReadRange& range) {
         const bool preempted = std::uniform_real_distribution<>()(random) < pace.preempted;
@@ -115,9 +116,9 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
             while (monotonic_now() < until) {}
         }
         model.run(random() % (pace.between_ranges + 1));
-        if (is_within(range.from, python.interpreter, python.interpreter + 0x40000)) is_sample = true;
-        if (is_sample && range.from == model.thread()) {
-            is_sample = false;
+        if (is_within(range.from, python.interpreter, python.interpreter + 0x40000)) readings = 2;
+        if (range.from == model.thread() && readings > 0) {
+            --readings;
             dating = 2;
         }
         if (dating > 0 && dating-- > 0) moments.back().push_back(model.stack());

@@ -71,13 +71,14 @@ struct Reading : Fixture {
         builder.put_field(thread, layout().thread.datastack_chunk, raw(stack.chunk));
     }
 
-    Status sample(Address leaf, bool sandwich = false) {
+    using Copies = ThreadReader::Copies;
+    Status sample(Address leaf, Copies copies = Copies::kOne) {
         builder.set_leaf(thread, leaf);
-        return sample(sandwich);
+        return sample(copies);
     }
-    Status sample(bool sandwich = false) {
+    Status sample(Copies copies = Copies::kOne) {
         std::vector<ReadRange> ranges;
-        reader->plan(ranges, sandwich, !c_stack.bytes.empty());
+        reader->plan(ranges, copies, !c_stack.bytes.empty());
         planned = ranges.size();
         std::vector<std::uint8_t> filled(ranges.size(), 0);
         memory.reset_counts();
@@ -92,11 +93,11 @@ struct Reading : Fixture {
         return status;
     }
     // As a tick does it: the stack may have grown or shrunk by whole chunks.
-    Status sample_ahead(Address leaf, bool sandwich = true) {
+    Status sample_ahead(Address leaf, Copies copies = Copies::kAround) {
         builder.set_leaf(thread, leaf);
         std::vector<ReadRange> ranges;
         ThreadReader::Ahead ahead;
-        reader->plan(ranges, sandwich, false, &ahead);
+        reader->plan(ranges, copies, false, &ahead);
         ahead.planned_levels.resize(ranges.size());
         ranges.insert(ranges.end(), ahead.ranges.begin(), ahead.ranges.end());
         ahead.planned_levels.insert(ahead.planned_levels.end(), ahead.levels.begin(), ahead.levels.end());

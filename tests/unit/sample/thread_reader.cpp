@@ -15,8 +15,10 @@ TEST_CASE("thread reader: a still stack takes one call a sample once it is known
             reading.check_whole(30);
         }
         const std::uint64_t misses = reading.reader->misses();
+        using Copies = ThreadReader::Copies;
+        constexpr Copies kInTurn[] = {Copies::kOne, Copies::kTwo, Copies::kAround};
         for (int i = 0; i < 200; ++i) {
-            CHECK(reading.sample(leaf, i % 2 == 0) == Status::kOk);
+            CHECK(reading.sample(leaf, kInTurn[i % 3]) == Status::kOk);
             CHECK(reading.calls == 1);
         }
         CHECK(reading.reader->misses() == misses);
@@ -370,19 +372,54 @@ TEST_CASE("thread reader: the sandwich holds each frame before and after the poi
             passed_pointer = true;
             reading.builder.put_field(leaf, reading.layout().frame.code, raw(g));  // between the copies
         };
-        CHECK(reading.sample(leaf, true) == Status::kOk);
+        CHECK(reading.sample(leaf, ThreadReader::Copies::kAround) == Status::kOk);
         reading.memory.before_range = nullptr;
         CHECK(passed_pointer);
         REQUIRE(reading.reader->walk().frames.size() == 2);
-        REQUIRE(reading.reader->walk_before().frames.size() == 2);
+        REQUIRE(reading.reader->walk_other().frames.size() == 2);
         CHECK(reading.reader->walk().frames[0].code == g);
-        CHECK(reading.reader->walk_before().frames[0].code == reading.f);
+        CHECK(reading.reader->walk_other().frames[0].code == reading.f);
         const auto before = reading.reader->frame_in(leaf, root, true);
         REQUIRE(before);
         CHECK(before->code == reading.f);
         CHECK_FALSE(reading.reader->frame_in(leaf, leaf, true));  // another caller than it has there
         CHECK(reading.reader->frame_in(root, kNullAddress, true).has_value());
         CHECK_FALSE(reading.reader->frame_in(root, leaf, true));
+    });
+}
+
+TEST_CASE("thread reader: the first reading dates a sample, and the second one may stand for it with the first as the earlier copy") {
+    for_each_layout([](const KnownLayout& known) {
+        Reading reading(known.layout);
+        const Address root = reading.root();
+        const Address leaf = reading.push(root);
+        const Address deeper = reading.push(leaf);
+        for (int i = 0; i < 3; ++i) (void)reading.sample(i == 2 ? leaf : deeper);
+        const Address g = reading.code("g");
+        int readings = 0;
+        reading.memory.before_range = [&](FakeMemory&, const ReadRange& range) {
+            if (range.from != reading.thread || ++readings != 2) return;
+            reading.builder.put_field(leaf, reading.layout().frame.code, raw(g));
+            reading.builder.set_leaf(reading.thread, deeper);
+        };
+        CHECK(reading.sample(leaf, ThreadReader::Copies::kTwo) == Status::kOk);
+        reading.memory.before_range = nullptr;
+        CHECK(readings == 2);
+        ThreadReader& reader = *reading.reader;
+        CHECK(reader.leaf() == leaf);
+        CHECK_FALSE(reader.is_other_earlier());
+        REQUIRE(reader.walk().frames.size() == 2);
+        CHECK(reader.walk().frames[0].code == reading.f);
+        REQUIRE(reader.has_second_moment());
+        REQUIRE(reader.take_second_moment(reading.memory) == Status::kOk);
+        CHECK(reader.is_other_earlier());
+        CHECK_FALSE(reader.has_second_moment());
+        CHECK(reader.leaf() == deeper);
+        REQUIRE(reader.walk().frames.size() == 3);
+        CHECK(reader.walk().frames[1].code == g);
+        const auto before = reader.frame_in(leaf, root, true);
+        REQUIRE(before);
+        CHECK(before->code == reading.f);
     });
 }
 
@@ -394,7 +431,7 @@ TEST_CASE("thread reader: a generator that had ended is told from one that waits
         const auto generator = reading.builder.generator(reading.plain(root));
         const auto had_ended = [&](int state) {
             reading.builder.put_field(generator.object, known.layout.generator.frame_state, static_cast<std::uint8_t>(state), 1);
-            (void)reading.sample(generator.frame, true);
+            (void)reading.sample(generator.frame, ThreadReader::Copies::kAround);
             return reading.reader->had_ended(generator.frame);
         };
         (void)had_ended(0);
@@ -477,7 +514,7 @@ TEST_CASE("thread reader: a caller at the end of the address space is not there"
         CHECK(reading.sample(leaf) == Status::kOk);
         for (const std::uint64_t distance_from_end : {1U, 8U, 64U, 4096U}) {
             reading.builder.put_field(leaf, known.layout.frame.back, ~std::uint64_t{0} - distance_from_end);
-            CHECK(reading.sample(leaf, true) == Status::kOk);
+            CHECK(reading.sample(leaf, ThreadReader::Copies::kAround) == Status::kOk);
             CHECK(reading.reader->walk().end != WalkEnd::kRoot);
             CHECK(reading.reader->walk().frames.size() == 1);
         }
