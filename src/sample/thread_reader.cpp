@@ -29,6 +29,8 @@ constexpr float kForgotten = 0.25F;
 constexpr std::size_t kMaxCandidates = 256;
 constexpr std::size_t kMaxCallers = 2 * kMaxFrames;
 constexpr std::uint64_t kLearnCallersEvery = 16;
+constexpr std::size_t kMaxCframes = 4;
+constexpr std::uint64_t kForgetCframe = 256;  // samples
 constexpr std::size_t kMaxRemembered = 1'000;
 
 void clear(Walk& walk) {
@@ -175,17 +177,37 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, Copies copies, bool with
     for (std::size_t i = first_ahead_; i < first_single_; ++i) add_region(Planned::What::kAhead, i, frames_);
 }
 
+// The pointers of the cframes that were met lately, as far as they lie near the last one.
+void ThreadReader::plan_cells() {
+    std::erase_if(cframes_, [&](const SeenCframe& seen) { return sample_ - seen.last_used > kForgetCframe; });
+    if (cframes_.empty()) {
+        cells_.clear();
+        return;
+    }
+    Address begin = cframes_.front().address;
+    Address end = begin;
+    for (const SeenCframe& seen : cframes_) {
+        if (raw(seen.address) < raw(begin) && distance(seen.address, end) <= kGapBytes) begin = seen.address;
+        if (raw(seen.address) > raw(end) && distance(begin, seen.address) <= kGapBytes) end = seen.address;
+    }
+    cells_begin_ = begin + at(layout_.cframe.current_frame);
+    cells_.resize(distance(begin, end) + 8);
+    second_cells_.resize(cells_.size());
+}
+
 void ThreadReader::plan_pointers(std::vector<ReadRange>& ranges, bool second, bool with_c_stack) {
     ranges.push_back({thread_state_, second ? second_thread_bytes_ : thread_bytes_});
     planned_.push_back({second ? Planned::What::kSecondThread : Planned::What::kThread, 0});
-    if (layout_.frame_root != FrameRoot::kThreadCframe || cframe_ == kNullAddress || with_c_stack) return;
-    ranges.push_back({cframe_ + at(layout_.cframe.current_frame), second ? second_cframe_bytes_ : cframe_bytes_});
-    planned_.push_back({second ? Planned::What::kSecondCframe : Planned::What::kCframe, 0});
+    if (layout_.frame_root != FrameRoot::kThreadCframe || with_c_stack) return;
+    if (!second) plan_cells();
+    if (cells_.empty()) return;
+    ranges.push_back({cells_begin_, second ? second_cells_ : cells_});
+    planned_.push_back({second ? Planned::What::kSecondCells : Planned::What::kCells, 0});
 }
 
 void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
     has_thread_ = has_second_thread_ = false;
-    has_cframe_ = has_second_cframe_ = false;
+    has_cells_ = has_second_cells_ = false;
     for (std::size_t i = 0; i < planned_.size(); ++i) {
         const bool ok = i < filled.size() && filled[i] != 0;
         switch (planned_[i].what) {
@@ -195,14 +217,14 @@ void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
             case Planned::What::kThread:
                 has_thread_ = ok;
                 break;
-            case Planned::What::kCframe:
-                has_cframe_ = ok;
+            case Planned::What::kCells:
+                has_cells_ = ok;
                 break;
             case Planned::What::kSecondThread:
                 has_second_thread_ = ok;
                 break;
-            case Planned::What::kSecondCframe:
-                has_second_cframe_ = ok;
+            case Planned::What::kSecondCells:
+                has_second_cells_ = ok;
                 break;
             case Planned::What::kFrames:
             case Planned::What::kAhead:
@@ -245,12 +267,29 @@ std::optional<Address> ThreadReader::find_leaf(Memory& memory) {
     if (const std::byte* copy = find_on_c_stack(cframe + at(layout_.cframe.current_frame), 8)) {
         return Address{load<std::uint64_t>(copy, 0)};
     }
-    if (cframe != cframe_ || !has_cframe_) {
-        cframe_ = cframe;
-        ++misses_;
-        if (!read_bytes(memory, cframe + at(layout_.cframe.current_frame), cframe_bytes_)) return std::nullopt;
+    learn_cframe(cframe);
+    return cell_of(cframe, memory);
+}
+
+// The pointer to the frame that a cframe holds: as it was planned, or read now.
+std::optional<Address> ThreadReader::cell_of(Address cframe, Memory& memory) {
+    const Address cell = cframe + at(layout_.cframe.current_frame);
+    if (has_cells_ && is_range_within(cell, 8, cells_begin_, cells_begin_ + cells_.size())) {
+        return Address{load<std::uint64_t>(cells_.data(), distance(cells_begin_, cell))};
     }
-    return Address{load<std::uint64_t>(cframe_bytes_.data(), 0)};
+    ++misses_;
+    return read_pointer(memory, cell);
+}
+
+void ThreadReader::learn_cframe(Address cframe) {
+    const auto known = std::find_if(cframes_.begin(), cframes_.end(), [&](const SeenCframe& seen) { return seen.address == cframe; });
+    if (known != cframes_.end()) {
+        std::rotate(cframes_.begin(), known, known + 1);
+    } else {
+        if (cframes_.size() >= kMaxCframes) cframes_.pop_back();
+        cframes_.insert(cframes_.begin(), SeenCframe{cframe, sample_});
+    }
+    cframes_.front().last_used = sample_;
 }
 
 // A loop that begins puts its cframe up first and its frame into it some twenty instructions later: what stands there
@@ -621,9 +660,9 @@ ThreadReader::Status ThreadReader::take_second_moment(Memory& memory) {
     }
     frames_.swap(other_);
     thread_bytes_.swap(second_thread_bytes_);
-    cframe_bytes_.swap(second_cframe_bytes_);
+    cells_.swap(second_cells_);
     has_thread_ = has_second_thread_;
-    has_cframe_ = has_second_cframe_;
+    has_cells_ = has_second_cells_;
     return walk_copies(memory);
 }
 

@@ -18,7 +18,6 @@
 
 #include <tsl/robin_map.h>
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -130,7 +129,7 @@ private:
         float uses = 0;               // each worth less with every sample since
     };
     struct Planned {
-        enum class What : std::uint8_t { kOther, kThread, kCframe, kFrames, kSecondThread, kSecondCframe, kAhead } what;
+        enum class What : std::uint8_t { kOther, kThread, kCells, kFrames, kSecondThread, kSecondCells, kAhead } what;
         std::size_t region = 0;
     };
 
@@ -140,7 +139,10 @@ private:
     [[nodiscard]] bool is_same_thread() const;
     Status take_copies(Memory& memory, std::span<const std::uint8_t> filled);
     Status walk_copies(Memory& memory);
+    void plan_cells();
     void plan_pointers(std::vector<ReadRange>& ranges, bool second, bool with_c_stack);
+    [[nodiscard]] std::optional<Address> cell_of(Address cframe, Memory& memory);
+    void learn_cframe(Address cframe);
     std::optional<Address> leaf_of_previous_cframe();
     std::optional<Address> find_leaf(Memory& memory);  // nothing: it can't be read
     void follow_chunks(Memory& memory);
@@ -180,14 +182,21 @@ private:
     std::uint64_t pthread_ = 0;
 
     std::vector<std::byte> thread_bytes_;
-    Address cframe_{};
-    std::array<std::byte, 8> cframe_bytes_{};
+    // 3.11 and 3.12: cframes that were the current one lately, the last one first. A program whose C code calls back goes
+    // from one to the other all the time; those that lie near each other are read as one range.
+    struct SeenCframe {
+        Address address{};
+        std::uint64_t last_used = 0;  // sample number
+    };
+    std::vector<SeenCframe> cframes_;
+    Address cells_begin_{};  // of what is planned of them: each one's pointer to its frame
+    std::vector<std::byte> cells_;
     std::vector<std::byte> second_thread_bytes_;
-    std::array<std::byte, 8> second_cframe_bytes_{};
+    std::vector<std::byte> second_cells_;
     bool has_thread_ = false;
-    bool has_cframe_ = false;
+    bool has_cells_ = false;
     bool has_second_thread_ = false;
-    bool has_second_cframe_ = false;
+    bool has_second_cells_ = false;
 
     DataStack data_stack_;
     std::vector<DataStack::Chunk> fresh_chunks_;

@@ -549,6 +549,34 @@ Address with_cframe(Reading& reading, Address frame, Address previous) {
 
 }  // namespace
 
+TEST_CASE("thread reader: where C code calls back again and again, the pointer of each loop is in the plan") {
+    for_each_layout([](const KnownLayout& known) {
+        if (!has(known.layout.thread.cframe) || known.layout.frame_root != FrameRoot::kThreadCframe) return;
+        Reading reading(known.layout);
+        const Address root = reading.root();
+        const Address leaf = reading.push(root);
+        const Address outer = with_cframe(reading, root, kNullAddress);
+        const Address inner = with_cframe(reading, leaf, outer);
+        const auto sample_in = [&](Address cframe) {
+            reading.builder.put_field(reading.thread, known.layout.thread.cframe, raw(cframe));
+            CHECK(reading.sample() == Status::kOk);
+            return reading.reader->leaf();
+        };
+        for (int i = 0; i < 4; ++i) (void)sample_in(i % 2 == 0 ? inner : outer);
+        for (int i = 0; i < 20; ++i) {
+            CHECK(sample_in(outer) == root);
+            CHECK(reading.calls == 1);
+            CHECK(sample_in(inner) == leaf);
+            CHECK(reading.calls == 1);
+        }
+        const std::size_t with_both = reading.planned;
+        for (int i = 0; i < 300; ++i) (void)sample_in(inner);  // the other one is forgotten: what lies between costs a range's bytes
+        CHECK(reading.planned == with_both);
+        CHECK(sample_in(outer) == root);
+        CHECK(reading.calls == 2);
+    });
+}
+
 TEST_CASE("thread reader: what stands on a copied C stack needs no range and is no miss") {
     for_each_layout([](const KnownLayout& known) {
         Reading reading(known.layout);
