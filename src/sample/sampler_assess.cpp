@@ -147,7 +147,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     thread.doubt_samples = kTwiceAfterDoubt;
     const Walk& before = thread.reader.walk_other();
     const bool anchored = is_anchored(walk, thread.chain);
-    if (anchored && thread.may_prove) {
+    if (anchored && thread.may_prove && thread.reader.is_leaf_between()) {
         if (prove_by_copies(thread, walk, thread.chain)) {
             looks_.note_proof();
             return use(thread.chain, true);
@@ -235,7 +235,7 @@ StackId Sampler::sure_callers(const StackBuilder::Chain& chain, bool is_whole) {
     return stacks_.intern_child(callers, builder_.frame_of(last.code, StackBuilder::kNoInstruction), last.path);
 }
 
-// The plan has learnt now what the sample missed, so that a second sandwich at once may hold what the first did
+// The plan has learnt now what the sample missed, so that two copies at once may hold what its own did
 // not. It proves the stack of its own moment, and takes no sample: where the thread has stayed until then, that is
 // the sample's path.
 bool Sampler::prove_by_looks(Thread& thread) {

@@ -252,6 +252,23 @@ bool ThreadReader::is_same_thread() const {
            load<std::uint64_t>(thread_bytes_.data(), at(layout_.thread.thread_id)) == pthread_;
 }
 
+bool ThreadReader::is_leaf_between() const {
+    if (copies_ == Copies::kAround) return true;
+    if (!has_second_moment()) return false;
+    const auto second = [&](Offset offset) { return Address{load<std::uint64_t>(second_thread_bytes_.data(), at(offset))}; };
+    switch (layout_.frame_root) {
+        case FrameRoot::kThreadFrame:
+            return second(layout_.thread.frame) == leaf_;
+        case FrameRoot::kThreadCurrent:
+            return second(layout_.thread.current_frame) == leaf_;
+        case FrameRoot::kThreadCframe:
+            break;
+    }
+    const Address cell = second(layout_.thread.cframe) + at(layout_.cframe.current_frame);
+    if (!has_second_cells_ || !is_range_within(cell, 8, cells_begin_, cells_begin_ + second_cells_.size())) return false;
+    return Address{load<std::uint64_t>(second_cells_.data(), distance(cells_begin_, cell))} == leaf_;
+}
+
 std::optional<Address> ThreadReader::find_leaf(Memory& memory) {
     switch (layout_.frame_root) {
         case FrameRoot::kThreadFrame:

@@ -80,6 +80,8 @@ public:
     // if it had been planned kAround, a microsecond later.
     [[nodiscard]] bool has_second_moment() const { return copies_ == Copies::kTwo && has_second_thread_; }
     Status take_second_moment(Memory& memory);
+    // Whether the pointer between two copies leads to the leaf that dates them.
+    [[nodiscard]] bool is_leaf_between() const;
 
     // Of the copy right behind the pointer, which dates it; and of the other one, from the same leaf (kUnreadable where
     // there is none).

@@ -43,6 +43,34 @@ TEST_CASE("sampler: the first sample of a stack that stays is proved, by looking
     });
 }
 
+// What is copied of a stack slows its thread down: whoever read the pointer then would meet it in what is slowed down.
+TEST_CASE("sampler: before the pointer to a leaf nothing of its stack is read, whether its path is known or new") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        const Sampling::Frames made = s.frames("busy");
+        const Address thread = s.python.add_thread({100, made.leaf, made.stack, false});
+        s.start();
+        bool has_pointer = false;
+        int early = 0;
+        int frames = 0;
+        s.python.target.fake().before_range = [&](FakeMemory&, const ReadRange& range) {
+            const auto holds = [&](Address address) { return is_within(address, range.from, range.from + range.to.size()); };
+            if (range.from == thread) has_pointer = true;
+            if (!holds(made.leaf) && !holds(made.root)) return;
+            ++frames;
+            if (!has_pointer) ++early;
+        };
+        for (int tick = 0; tick < 40; ++tick) {
+            if (tick % 10 == 5) s.builder().put_field(made.leaf, known.layout.frame.code, raw(s.code("new" + std::to_string(tick))));
+            has_pointer = false;
+            s.ticks(1);
+        }
+        CHECK(frames > 40);
+        CHECK(early == 0);
+        CHECK(s.sampler->figures().samples == 40);
+    });
+}
+
 TEST_CASE("look budget: one for eight samples, rarer where they prove nothing, more as long as they prove something") {
     LookBudget budget;
     int at_once = 0;
