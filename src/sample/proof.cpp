@@ -97,7 +97,10 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
                                       const StackBuilder::Step& step) {
     const std::uint64_t words = codes_.entry(step.code).frame_words;
     if (words == 0 || caller.of_generator) return;
-    const auto callee = reader.frame_in(caller.address + 8 * words, caller.address, reader.is_other_earlier());
+    // What was read for want of a planned copy is younger than both.
+    const Address above = caller.address + 8 * words;
+    if (reader.copy_of(above, reader.is_other_earlier()) == nullptr) return;
+    const auto callee = reader.frame_in(above, caller.address, reader.is_other_earlier());
     if (!callee || callee->through_c || !sites_[depth].waiting.in_call) return;
     const CodeIndex code = codes_.find(callee->code);
     if (code == kNoCode || builder_.is_newer_than_copy(code)) return;  // by now another function may stand there

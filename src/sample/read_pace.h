@@ -24,7 +24,7 @@ public:
 
 private:
     static constexpr double kBytesARange = 2'048;  // so many cost about as much as a range
-    static constexpr double kMost = 3;
+    static constexpr double kMost = 2;
     static constexpr double kStep = 1.0 / 16;
 
     double usual_ = 0;  // about the median, in ns a range

@@ -188,7 +188,7 @@ private:
     void take_woken(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     bool has_stack_to_show(Thread& thread, ThreadReader::Status status);
     void take_thread(Thread& thread, ThreadReader::Status status, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
-    Sampled assess(Thread& thread);
+    Sampled assess(Thread& thread, std::size_t most_unchanged = SIZE_MAX);
     void settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain& chain);
     [[nodiscard]] bool is_intact_leaf(const RawFrame& frame) const;
     std::optional<RawFrame> sure_leaf(Thread& thread);
@@ -243,6 +243,8 @@ private:
     void note_copy(Epoch::CopyFor what);
     void note_copied(std::span<const ReadRange> ranges);
     ThreadReader::Status take_copies(Thread& thread, std::span<const std::uint8_t> filled);
+    ThreadReader::Status take_second_copies(Thread& thread);
+    void note_misses(const Thread& thread, std::uint64_t before);
     std::optional<StackBuilder::Built> build_named(const Thread& thread, const Walk& walk, StackBuilder::Chain& chain, Held held);
     // kReplaced: something else stands at one of its addresses by now, so that the chain must be built again. kUnknown: the
     // chain ends where a name can't be told.

@@ -84,7 +84,7 @@ void Sampler::settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain
     chain.unchanged = std::min(unchanged, chain.unchanged);
 }
 
-Sampler::Sampled Sampler::assess(Thread& thread) {
+Sampler::Sampled Sampler::assess(Thread& thread, std::size_t most_unchanged) {
     Sampled sampled;
     const auto use = [&](StackBuilder::Chain& chain, bool known) {
         sampled.chain = &chain;
@@ -104,12 +104,22 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     };
 
     // Where the first reading of the thread lost what it was to copy, the second one dates the sample, a microsecond later.
-    const auto take_second_moment = [&] {
-        if (thread.reader.take_second_moment(memory_) != ThreadReader::Status::kOk) return keep_leaf(nullptr);
-        return assess(thread);
+    // `first`: its leaf, where it may be named; `unchanged`: steps of the chain that are those of the last sample.
+    const auto take_second_moment = [&](const std::optional<RawFrame>& first, std::size_t unchanged) {
+        switch (take_second_copies(thread)) {
+            case ThreadReader::Status::kOk:
+                return assess(thread, unchanged);
+            case ThreadReader::Status::kGone:
+                must_refresh_ = true;
+                break;
+            case ThreadReader::Status::kNoFrame:
+                break;
+        }
+        return keep_leaf(first ? &*first : nullptr);
     };
-    if (thread.reader.leaf() == kNullAddress) {  // it could not be read
-        return thread.reader.has_second_moment() ? take_second_moment() : keep_leaf(nullptr);
+    const bool is_late = thread.reader.is_pointer_late() && thread.reader.second_pointer();
+    if (thread.reader.leaf() == kNullAddress || is_late) {  // it could not be read with all else
+        return thread.reader.has_second_moment() ? take_second_moment({}, 0) : keep_leaf(nullptr);
     }
     const Walk& walk = thread.reader.walk();
     const RawFrame* leaf = walk.frames.empty() ? nullptr : &walk.frames.front();
@@ -119,6 +129,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         const bool stands_alone = built && !thread.chain.is_cut && sampled.sure_callers == kRootStack;
         return stands_alone || has_sure_name(codes_.find(frame.code));
     };
+    thread.chain.unchanged = std::min(thread.chain.unchanged, most_unchanged);
     if (!built) return keep_leaf(leaf != nullptr && may_name(*leaf) ? leaf : nullptr);
     const bool complete = is_complete(walk, thread.chain, *built);
     if (complete && stacks_.is_proved(builder_.path_of(thread.chain))) {
@@ -138,10 +149,27 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         epoch_.mark_used(thread.chain_other);
         return use(thread.chain_other, true);
     };
+    const auto use_leaf = [&](const StackBuilder::Step& step) {
+        epoch_.mark_used(step.code);
+        sampled.stack = step.stack;
+        sampled.path = step.path;
+        sampled.names = step.path;
+        return sampled;
+    };
     if (thread.reader.has_second_moment() && !(complete && is_intact_leaf(*leaf))) {
         const Walk* rebuilt = complete ? nullptr : mender_.rebuild(thread.reader);
         if (rebuilt != nullptr && build_whole(thread, *rebuilt, thread.chain_other)) return use_mended(*rebuilt);
-        return take_second_moment();
+        std::optional<RawFrame> first = sure_leaf(thread);
+        if (first && !may_name(*first)) first.reset();
+        // Its leaf may be all that is needed: else what lives long would take the place of what lives shortly.
+        if (first && !complete) {
+            if (const auto inferred = builder_.sole_stack(*first, kInferSightings, thread.state.address)) {
+                thread.doubt_samples = kTwiceAfterDoubt;
+                sampled.is_inferred = true;
+                return use_leaf(*inferred);
+            }
+        }
+        return take_second_moment(first, thread.chain.unchanged);
     }
 
     thread.doubt_samples = kTwiceAfterDoubt;
@@ -157,7 +185,9 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
     // The pointer to the leaf was read between the copies: the earlier one may hold what the later lost.
     const auto build_other = [&](const Walk& other) { return build_whole(thread, other, thread.chain_other); };
     const bool has_earlier = thread.reader.is_other_earlier();
-    const bool complete_before = has_earlier && !before.frames.empty() && build_other(before);
+    // Where the leaf still stands behind the pointer, the earlier copy must have that one.
+    const auto has_other_leaf = [&] { return leaf != nullptr && leaf->address == before.frames.front().address && is_intact_leaf(*leaf) && leaf->code != before.frames.front().code; };
+    const bool complete_before = has_earlier && !before.frames.empty() && !has_other_leaf() && build_other(before);
     if (complete_before && stacks_.is_proved(builder_.path_of(thread.chain_other))) {
         epoch_.mark_used(thread.chain_other);
         return use(thread.chain_other, true);
@@ -167,7 +197,7 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         sampled.sure_callers = sure_callers(thread.chain_other, false);
     }
     const auto fits = [&](PathId path) { return stacks_.continues(path, stacks_.node(sampled.sure_callers).path); };
-    const Walk* mended = has_earlier ? mender_.mend(thread.reader) : nullptr;
+    const Walk* mended = has_earlier ? mender_.mend(thread.reader) : complete ? nullptr : mender_.rebuild(thread.reader);
     if (mended != nullptr && build_other(*mended) && fits(builder_.path_of(thread.chain_other))) return use_mended(*mended);
     // As long as only one path to a leaf is known, its callers follow, now or when the profile is written. A whole chain
     // that says otherwise is asked first: it may be that of a second caller, and be proved later.
@@ -178,13 +208,6 @@ Sampler::Sampled Sampler::assess(Thread& thread) {
         if (sure && sure->code == leaf->code) builder_.note_leaf(builder_.path_of(thread.chain), thread.state.address);
         return use(thread.chain, false);
     }
-    const auto use_leaf = [&](const StackBuilder::Step& step) {
-        epoch_.mark_used(step.code);
-        sampled.stack = step.stack;
-        sampled.path = step.path;
-        sampled.names = step.path;
-        return sampled;
-    };
     if (sure) {
         if (const auto inferred = builder_.sole_stack(*sure, kInferSightings, thread.state.address); inferred && fits(inferred->path)) {
             sampled.is_inferred = true;

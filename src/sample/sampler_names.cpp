@@ -25,7 +25,7 @@ void Sampler::note_copied(std::span<const ReadRange> ranges) {
     std::size_t bytes = 0;
     for (const ReadRange& range : ranges) bytes += range.to.size();
     const std::chrono::nanoseconds took = copied_by_ - copied_at_;
-    is_read_at_once_ = pace_.note(ranges.size(), bytes, took) || took <= options_.one_moment;
+    is_read_at_once_ = pace_.note(ranges.size(), bytes, took) || took <= options_.one_moment / 3;
 }
 
 // Walks the copies. What the plan missed is read only now, and may be too late to prove anything.
@@ -33,8 +33,20 @@ ThreadReader::Status Sampler::take_copies(Thread& thread, std::span<const std::u
     const std::uint64_t misses = thread.reader.misses();
     const ThreadReader::Status status = thread.reader.take(memory_, filled);
     is_one_moment_ = is_read_at_once_;
-    if (thread.reader.misses() != misses) is_one_moment_ = is_one_moment_ && monotonic_now() - copied_by_ <= options_.one_moment;
+    note_misses(thread, misses);
     return status;
+}
+
+// The same of a sample's second reading.
+ThreadReader::Status Sampler::take_second_copies(Thread& thread) {
+    const std::uint64_t misses = thread.reader.misses();
+    const ThreadReader::Status status = thread.reader.take_second_moment(memory_);
+    note_misses(thread, misses);
+    return status;
+}
+
+void Sampler::note_misses(const Thread& thread, std::uint64_t before) {
+    if (thread.reader.misses() != before) is_one_moment_ = is_one_moment_ && monotonic_now() - copied_by_ <= options_.one_moment;
 }
 
 // Brings `chain` to the state of `walk`, as far as its names can be told: the rest is left out, and the chain counts as

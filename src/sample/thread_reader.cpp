@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace pyprof {
 
@@ -232,6 +233,10 @@ void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
                 break;
         }
     }
+    find_first_gone();
+}
+
+void ThreadReader::find_first_gone() {
     first_gone_ = 0;
     while (first_gone_ < first_single_ && regions_[first_gone_].is_read) ++first_gone_;
 }
@@ -252,21 +257,20 @@ bool ThreadReader::is_same_thread() const {
            load<std::uint64_t>(thread_bytes_.data(), at(layout_.thread.thread_id)) == pthread_;
 }
 
-bool ThreadReader::is_leaf_between() const {
-    if (copies_ == Copies::kAround) return true;
-    if (!has_second_moment()) return false;
+std::optional<Address> ThreadReader::second_pointer() const {
+    if (!has_second_moment()) return std::nullopt;
     const auto second = [&](Offset offset) { return Address{load<std::uint64_t>(second_thread_bytes_.data(), at(offset))}; };
     switch (layout_.frame_root) {
         case FrameRoot::kThreadFrame:
-            return second(layout_.thread.frame) == leaf_;
+            return second(layout_.thread.frame);
         case FrameRoot::kThreadCurrent:
-            return second(layout_.thread.current_frame) == leaf_;
+            return second(layout_.thread.current_frame);
         case FrameRoot::kThreadCframe:
             break;
     }
     const Address cell = second(layout_.thread.cframe) + at(layout_.cframe.current_frame);
-    if (!has_second_cells_ || !is_range_within(cell, 8, cells_begin_, cells_begin_ + second_cells_.size())) return false;
-    return Address{load<std::uint64_t>(second_cells_.data(), distance(cells_begin_, cell))} == leaf_;
+    if (!has_second_cells_ || !is_range_within(cell, 8, cells_begin_, cells_begin_ + second_cells_.size())) return std::nullopt;
+    return Address{load<std::uint64_t>(second_cells_.data(), distance(cells_begin_, cell))};
 }
 
 std::optional<Address> ThreadReader::find_leaf(Memory& memory) {
@@ -295,6 +299,7 @@ std::optional<Address> ThreadReader::cell_of(Address cframe, Memory& memory) {
         return Address{load<std::uint64_t>(cells_.data(), distance(cells_begin_, cell))};
     }
     ++misses_;
+    is_pointer_late_ = true;
     return read_pointer(memory, cell);
 }
 
@@ -672,6 +677,7 @@ ThreadReader::Status ThreadReader::take_second_moment(Memory& memory) {
             std::swap(region.is_read, region.is_in_other);
             continue;
         }
+        if (!region.is_read) continue;
         const auto begin = frames_.begin() + static_cast<std::ptrdiff_t>(region.offset);
         std::copy_n(begin, distance(region.begin, region.end), other_.begin() + static_cast<std::ptrdiff_t>(region.offset));
     }
@@ -680,10 +686,14 @@ ThreadReader::Status ThreadReader::take_second_moment(Memory& memory) {
     cells_.swap(second_cells_);
     has_thread_ = has_second_thread_;
     has_cells_ = has_second_cells_;
+    find_first_gone();
+    has_read_untried_ = false;
+    single_misses_ = 0;
     return walk_copies(memory);
 }
 
 ThreadReader::Status ThreadReader::walk_copies(Memory& memory) {
+    is_pointer_late_ = false;
     if (!is_same_thread()) return Status::kGone;
     if (has(layout_.thread.datastack_chunk)) follow_chunks(memory);
 
@@ -751,8 +761,9 @@ std::optional<RawFrame> ThreadReader::frame_in(Address address, Address caller, 
 
 // What this sample needed, the next one will need.
 void ThreadReader::learn(Address leaf) {
-    if (data_stack_.in_use() > 0) data_stack_.note_sample(bytes_in_last_chunk(), unread_chunk());
-    generator_leaves_ = generator_leaves_ * kKeptASample + (is_on_data_stack(leaf) ? 0 : 1 - kKeptASample);
+    const bool is_first = std::exchange(learnt_, sample_) != sample_;  // of the sample's moments
+    if (is_first && data_stack_.in_use() > 0) data_stack_.note_sample(bytes_in_last_chunk(), unread_chunk());
+    if (is_first) generator_leaves_ = generator_leaves_ * kKeptASample + (is_on_data_stack(leaf) ? 0 : 1 - kKeptASample);
     const auto& off_stack = walk_.off_stack;
     const auto& frames = walk_.frames;
     const bool on_data_stack = shape_.on_data_stack();
@@ -762,7 +773,7 @@ void ThreadReader::learn(Address leaf) {
     if (!extra_regions_.empty() || sample_ % kLearnCallersEvery == 0) {  // else what was learnt holds
         for (std::size_t i = 0; i + 1 < count && i < kMaxFrames; ++i) learn_caller(address(i), address(i + 1));
     }
-    std::erase_if(single_frames_, [](SingleFrame& single) { return (single.uses *= kKeptASample) < kForgotten; });
+    if (is_first) std::erase_if(single_frames_, [](SingleFrame& single) { return (single.uses *= kKeptASample) < kForgotten; });
 }
 
 bool ThreadReader::is_worth_a_range(const SingleFrame& single) const {
@@ -777,7 +788,7 @@ void ThreadReader::learn_single(Address address) {
         if (single_frames_.size() < kMaxCandidates) single_frames_.push_back({address, sample_, 1});
         return;
     }
-    known->uses += 1;
+    if (known->last_used != sample_) known->uses += 1;
     known->last_used = sample_;
 }
 

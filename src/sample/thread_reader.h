@@ -77,11 +77,15 @@ public:
     Status take(Memory& memory, std::span<const std::uint8_t> filled, const CStackBytes& c_stack = {});
 
     // Of two copies: whether the thread's second reading may stand for it, and the going over to it. From then on all is as
-    // if it had been planned kAround, a microsecond later.
+    // if it had been planned kAround, a microsecond later (but that the first copy was made leaf first).
     [[nodiscard]] bool has_second_moment() const { return copies_ == Copies::kTwo && has_second_thread_; }
     Status take_second_moment(Memory& memory);
-    // Whether the pointer between two copies leads to the leaf that dates them.
-    [[nodiscard]] bool is_leaf_between() const;
+    // The pointer that was read between two copies; nothing where there is none.
+    [[nodiscard]] std::optional<Address> second_pointer() const;
+    // Whether it leads to the leaf that dates them.
+    [[nodiscard]] bool is_leaf_between() const { return copies_ == Copies::kAround || second_pointer() == leaf_; }
+    // 3.11 and 3.12: the pointer was not in the plan, and is younger than all copies.
+    [[nodiscard]] bool is_pointer_late() const { return is_pointer_late_; }
 
     // Of the copy right behind the pointer, which dates it; and of the other one, from the same leaf (kUnreadable where
     // there is none).
@@ -141,6 +145,7 @@ private:
     [[nodiscard]] bool is_same_thread() const;
     Status take_copies(Memory& memory, std::span<const std::uint8_t> filled);
     Status walk_copies(Memory& memory);
+    void find_first_gone();
     void plan_cells();
     void plan_pointers(std::vector<ReadRange>& ranges, bool second, bool with_c_stack);
     [[nodiscard]] std::optional<Address> cell_of(Address cframe, Memory& memory);
@@ -227,6 +232,8 @@ private:
     tsl::robin_map<std::uint64_t, Address> callers_;  // of frames off the data stack, the next one of these, as seen last
     std::uint64_t sample_ = 0;
     std::uint64_t misses_ = 0;
+    std::uint64_t learnt_ = 0;  // the sample that was learnt from last
+    bool is_pointer_late_ = false;
 
     WalkLimits limits_;
     Address leaf_{};
