@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a torn sample can still tell. The pointer to the leaf is exact; the frames were copied a moment
-// before and a moment after it, and neither copy alone need be the stack of that moment. Two ways lead to
+// What a torn sample can still tell. The pointer to the leaf is exact; the frames were copied a moment after it, perhaps a
+// moment before it, too, and neither copy alone need be the stack of that moment. Two ways lead to
 // a stack that can be: frames that were popped and cleared meanwhile (3.14 on) are known again by
 // what stays of them, and the two copies are joined, callers of one and callees of the other. A mended
 // stack counts only when its whole path was proved before: it is one that was real at some time, with every

@@ -4,7 +4,7 @@
 // together from two moments. A path (the chain of code objects from the root) is believed once it was
 // proved; the rule, its reasons and its limits are in docs/how-it-works.md.
 //
-// The proof: the frames are copied before and after the pointer to the leaf. A caller that is the same
+// The proof: the frames are copied before and after a pointer to the leaf. A caller that is the same
 // in both copies, and whose own state says that it waits for the frame above it, was there at the moment
 // between. From the root, the frames for which this holds are a real path, and so is what stood above
 // them in the earlier copy. The inline cache of a call proves a callee only where the caller is reached by
@@ -38,8 +38,8 @@ public:
         standing_ = {};
         earlier_callee_ = kNoCode;
     }
-    // What the last call found of the sample itself: so many frames, from the root, stood there when the pointer to the
-    // leaf was read. The last of them may have moved between the copies: then its line is not known.
+    // What the last call found of the sample itself: so many frames, from the root, stood there when the pointer between the
+    // copies was read. The last of them may have moved between the copies: then its line is not known.
     struct Standing {
         std::size_t frames = 0;
         bool has_moved = false;

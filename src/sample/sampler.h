@@ -96,7 +96,7 @@ private:
         ThreadTriage triage;
         ThreadReader reader;
         StackBuilder::Chain chain;
-        StackBuilder::Chain chain_other;  // of the earlier copy, or mended of both
+        StackBuilder::Chain chain_other;  // of the earlier copy, or mended of one or both
         ThreadIndex index = 0;
         ThreadTriage::State seen = ThreadTriage::State::kUnknown;
         std::size_t first_range = 0;

@@ -2,8 +2,8 @@
 //
 // What one copy of a thread comes to: a known path, one that can be proved now, one that follows, or a leaf alone;
 // and what is done for the next samples where this one proved nothing. The rules, their reasons and their limits are
-// in docs/how-it-works.md. No rule may favour a stack that holds still: the pointer to the leaf dates the sample, and
-// a later look at the thread proves paths but replaces none.
+// in docs/how-it-works.md. No rule may favour a stack that holds still: the pointer to the leaf dates the sample. The second
+// reading takes its place where the first one tells nothing of it; a later look at the thread proves paths but replaces none.
 #include "base/clock.h"
 #include "sample/sampler.h"
 
@@ -244,7 +244,7 @@ bool Sampler::prove_by_copies(Thread& thread, const Walk& walk, StackBuilder::Ch
     return is_proved;
 }
 
-// What the last try to prove `chain` found of its sample: the callers that stood there when the pointer to the leaf was
+// What the last try to prove `chain` found of its sample: the callers that stood there when the pointer between the copies was
 // read. One that moved between the copies has no line. `is_whole`: the sample shows the leaf of that same chain.
 StackId Sampler::sure_callers(const StackBuilder::Chain& chain, bool is_whole) {
     PathProver::Standing standing = prover_.standing();

@@ -67,7 +67,7 @@ struct Proving : Reading {
     }
     Address put(const ProcessBuilder::FrameSpec& spec) { return builder.any_frame(stack, spec); }
 
-    // One sandwich from this leaf; whether its whole path is proved.
+    // Frames, pointer, frames, from this leaf; whether its whole path is proved.
     bool prove(Address leaf) {
         builder.set_leaf(thread, leaf);
         if (sample(ThreadReader::Copies::kAround) != Status::kOk) return false;

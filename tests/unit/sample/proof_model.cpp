@@ -12,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
+#include <utility>
 
 using namespace pyprof;
 using namespace pyprof::test;
@@ -105,6 +106,7 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
     // The stacks at the moments that may date a tick's sample: at its thread state, read twice, and, for the versions with a
     // cframe, behind it.
     std::vector<std::vector<TargetModel::Path>> moments;
+    bool is_first_slice = false;
     int readings = 0;
     int dating = 0;
     memory.before_range = [&](FakeMemory&, const ReadRange& range) {
@@ -116,7 +118,7 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
             while (monotonic_now() < until) {}
         }
         model.run(random() % (pace.between_ranges + 1));
-        if (is_within(range.from, python.interpreter, python.interpreter + 0x40000)) readings = 2;
+        if (is_within(range.from, python.interpreter, python.interpreter + 0x40000) && std::exchange(is_first_slice, false)) readings = 2;
         if (range.from == model.thread() && readings > 0) {
             --readings;
             dating = 2;
@@ -132,6 +134,8 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
     for (int tick = 0; tick < kTicks; ++tick) {
         model.run(random() % 200);
         moments.emplace_back();
+        is_first_slice = true;
+        readings = 0;
         sampler.tick(now += 250us, 250us);
     }
     sampler.finish(now);

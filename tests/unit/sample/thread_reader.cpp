@@ -359,7 +359,7 @@ TEST_CASE("thread reader: frames that lie close to each other are one range, and
     });
 }
 
-TEST_CASE("thread reader: the sandwich holds each frame before and after the pointer") {
+TEST_CASE("thread reader: copies around the pointer hold each frame as it was before and after") {
     for_each_layout([](const KnownLayout& known) {
         Reading reading(known.layout);
         const Address root = reading.root();
