@@ -88,6 +88,7 @@ struct RunFigures {
     std::uint64_t reused = 0;     // unchanged stacks of blocked threads, taken without a read
     std::uint64_t truncated = 0;  // kept without a proved or complete path
     std::uint64_t inferred = 0;   // whose callers were not read but follow from the only known path to the leaf
+    std::uint64_t second_readings = 0;  // samples dated by the second reading, a microsecond late: the first one was torn
     std::uint64_t refused = 0;    // stacks of which nothing could be kept
     std::uint64_t unknown = 0;    // stacks left out since the kernel did not tell what their thread does
     std::uint64_t late = 0;       // ticks dropped because their time had passed

@@ -92,6 +92,7 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     count("reused", f.reused);
     count("truncated", f.truncated);
     count("inferred", f.inferred);
+    count("second_readings", f.second_readings);
     count("refused", f.refused);
     count("unknown", f.unknown);
     count("late", f.late);

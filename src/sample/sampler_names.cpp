@@ -40,6 +40,7 @@ ThreadReader::Status Sampler::take_copies(Thread& thread, std::span<const std::u
 // The same of a sample's second reading.
 ThreadReader::Status Sampler::take_second_copies(Thread& thread) {
     const std::uint64_t misses = thread.reader.misses();
+    ++figures_.second_readings;
     const ThreadReader::Status status = thread.reader.take_second_moment(memory_);
     note_misses(thread, misses);
     return status;

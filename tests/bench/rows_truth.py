@@ -188,7 +188,7 @@ BIAS_TARGETS = {
     "32 frames, 14 us": (ORACLES["loop"].command, "<= 1.2", "<= 3"),
     "pathtree, 30 to 300 ns": (ORACLES["pathtree"].command, "", ""),
     "shared helpers, 0.2 us leaf": (ORACLES["shared"].command, "", ""),
-    "callbacks from C, 0.05 to 0.5 us": (lambda python: ("callbacks.py", FOREVER), "", ""),
+    "callbacks from C, 0.05 to 0.5 us": (lambda python: ("short_callbacks.py", FOREVER), "", ""),
 }
 
 

@@ -1,42 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C code that calls back: sorted() with a key of 50 ns, and map() with a function of half a microsecond.
-
-Usage: callbacks.py SECONDS
-"""
+"""Calls from C code back into Python, without end: sorted() with a key, objects that compare themselves, map()."""
 import sys
-import time
-
-SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
-DATA = list(range(200, 0, -1))
 
 
-def key(x):
-    return -x
+class Ordered:
+    def __init__(self, value):
+        self.value = value
+
+    def __lt__(self, other):
+        return self.value < other.value
 
 
-def helper():
-    s = 0
-    for i in range(30):
-        s += i
-    return s
+def key(value):
+    return sum(range(value % 30))
 
 
-def each(x):
-    return helper()
+def work():
+    numbers = list(range(1000))
+    while True:
+        sorted(numbers, key=key)
+        sorted([Ordered(number * 7919 % 1000) for number in numbers])
+        list(map(key, numbers))
 
 
-def by_sort():
-    return sorted(DATA, key=key)
-
-
-def by_map():
-    return list(map(each, DATA[:50]))
-
-
-print("ready", flush=True)
-end = time.time() + SECONDS
-while time.time() < end:
-    for _ in range(100):
-        by_sort()
-        by_map()
-        helper()
+sys.stdout.write("ready\n")
+sys.stdout.flush()
+work()

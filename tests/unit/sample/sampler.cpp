@@ -71,6 +71,30 @@ TEST_CASE("sampler: before the pointer to a leaf nothing of its stack is read, w
     });
 }
 
+TEST_CASE("sampler: where the first reading is torn the second one dates the sample, and is counted") {
+    for_each_layout([](const KnownLayout& known) {
+        Sampling s(known);
+        const Sampling::Frames made = s.frames("busy");
+        const Address thread = s.python.add_thread({100, made.leaf, made.stack, false});
+        s.start();
+        s.ticks(10);
+        CHECK(s.sampler->figures().second_readings == 0);
+        int readings = 0;
+        s.python.target.fake().before_range = [&](FakeMemory&, const ReadRange& range) {
+            if (range.from != thread) return;
+            // Its caller is nowhere, until the second reading.
+            s.builder().put_field(made.leaf, known.layout.frame.back, ++readings == 1 ? 0x600000000000 : raw(made.root));
+        };
+        s.ticks(1);
+        s.python.target.fake().before_range = nullptr;
+        CHECK(readings >= 2);
+        CHECK(s.sampler->figures().second_readings == 1);
+        CHECK(s.sampler->figures().inferred == 0);
+        CHECK(s.result() == Sums{{{100, "main;busy"}, 11}});
+        CHECK(s.sampler->figures().truncated == 0);
+    });
+}
+
 TEST_CASE("look budget: one for eight samples, rarer where they prove nothing, more as long as they prove something") {
     LookBudget budget;
     int at_once = 0;
