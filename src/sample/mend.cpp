@@ -114,7 +114,8 @@ const Walk* Mender::rebuild(ThreadReader& reader) {
 
 const Walk* Mender::mend(ThreadReader& reader) {
     if (!shape_.on_data_stack()) return nullptr;
-    if (shape_.clears_popped_frames() && (rebuild(reader, false, walk_) || rebuild(reader, true, walk_))) return &walk_;
+    if (const Walk* own = rebuild(reader)) return own;
+    if (shape_.clears_popped_frames() && rebuild(reader, true, walk_)) return &walk_;
     return join(reader) ? &walk_ : nullptr;
 }
 

@@ -156,18 +156,25 @@ Sampler::Sampled Sampler::assess(Thread& thread, std::size_t most_unchanged) {
         sampled.names = step.path;
         return sampled;
     };
+    const auto use_inferred = [&](const StackBuilder::Step& step) {
+        sampled.is_inferred = true;
+        return use_leaf(step);
+    };
+    const auto named_leaf = [&] {
+        const std::optional<RawFrame> sure = sure_leaf(thread);
+        return sure && may_name(*sure) ? sure : std::nullopt;
+    };
+    const auto sole_stack = [&](const std::optional<RawFrame>& sure) {
+        return sure ? builder_.sole_stack(*sure, kInferSightings, thread.state.address) : std::nullopt;
+    };
     if (thread.reader.has_second_moment() && !(complete && is_intact_leaf(*leaf))) {
         const Walk* rebuilt = complete ? nullptr : mender_.rebuild(thread.reader);
         if (rebuilt != nullptr && build_whole(thread, *rebuilt, thread.chain_other)) return use_mended(*rebuilt);
-        std::optional<RawFrame> first = sure_leaf(thread);
-        if (first && !may_name(*first)) first.reset();
+        const std::optional<RawFrame> first = named_leaf();
         // Its leaf may be all that is needed: else what lives long would take the place of what lives shortly.
-        if (first && !complete) {
-            if (const auto inferred = builder_.sole_stack(*first, kInferSightings, thread.state.address)) {
-                thread.doubt_samples = kTwiceAfterDoubt;
-                sampled.is_inferred = true;
-                return use_leaf(*inferred);
-            }
+        if (const auto inferred = complete ? std::nullopt : sole_stack(first)) {
+            thread.doubt_samples = kTwiceAfterDoubt;
+            return use_inferred(*inferred);
         }
         return take_second_moment(first, thread.chain.unchanged);
     }
@@ -201,19 +208,13 @@ Sampler::Sampled Sampler::assess(Thread& thread, std::size_t most_unchanged) {
     if (mended != nullptr && build_other(*mended) && fits(builder_.path_of(thread.chain_other))) return use_mended(*mended);
     // As long as only one path to a leaf is known, its callers follow, now or when the profile is written. A whole chain
     // that says otherwise is asked first: it may be that of a second caller, and be proved later.
-    std::optional<RawFrame> sure = sure_leaf(thread);
-    if (sure && !may_name(*sure)) sure.reset();
+    const std::optional<RawFrame> sure = named_leaf();
     if (complete) {
         epoch_.mark_used(thread.chain);
         if (sure && sure->code == leaf->code) builder_.note_leaf(builder_.path_of(thread.chain), thread.state.address);
         return use(thread.chain, false);
     }
-    if (sure) {
-        if (const auto inferred = builder_.sole_stack(*sure, kInferSightings, thread.state.address); inferred && fits(inferred->path)) {
-            sampled.is_inferred = true;
-            return use_leaf(*inferred);
-        }
-    }
+    if (const auto inferred = sole_stack(sure); inferred && fits(inferred->path)) return use_inferred(*inferred);
     if (!complete && complete_before && build_other(before)) {
         epoch_.mark_used(thread.chain_other);
         return use(thread.chain_other, false);

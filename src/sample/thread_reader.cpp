@@ -80,15 +80,14 @@ ThreadReader::ThreadReader(const Layout& layout, const FrameShape& shape, Addres
     const Offset last = std::max({t.interp, t.frame, t.cframe, t.current_frame, t.base_frame, t.status, t.holds_gil,
                                   t.gil_requested, t.state, t.thread_id, t.native_thread_id, t.datastack_chunk,
                                   t.datastack_top, t.datastack_limit});
-    thread_bytes_.resize(at(last) + 8);
-    second_thread_bytes_.resize(thread_bytes_.size());
+    for (Pointers* pointers : {&pointers_, &second_}) pointers->thread.resize(at(last) + 8);
     if (shape.on_data_stack() && has(layout.generator.frame_state) && !shape.clears_popped_frames()) {
         head_bytes_ = static_cast<std::uint32_t>(layout.generator.frame - layout.generator.frame_state + 7) / 8 * 8;
     }
 }
 
-Address ThreadReader::thread_pointer(Offset offset) const {
-    return Address{load<std::uint64_t>(thread_bytes_.data(), at(offset))};
+Address ThreadReader::thread_pointer(const Pointers& pointers, Offset offset) const {
+    return Address{load<std::uint64_t>(pointers.thread.data(), at(offset))};
 }
 
 void ThreadReader::plan_regions(bool looks_ahead) {
@@ -182,7 +181,7 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, Copies copies, bool with
 void ThreadReader::plan_cells() {
     std::erase_if(cframes_, [&](const SeenCframe& seen) { return sample_ - seen.last_used > kForgetCframe; });
     if (cframes_.empty()) {
-        cells_.clear();
+        pointers_.cells.clear();
         return;
     }
     Address begin = cframes_.front().address;
@@ -192,23 +191,22 @@ void ThreadReader::plan_cells() {
         if (raw(seen.address) > raw(end) && distance(begin, seen.address) <= kGapBytes) end = seen.address;
     }
     cells_begin_ = begin + at(layout_.cframe.current_frame);
-    cells_.resize(distance(begin, end) + 8);
-    second_cells_.resize(cells_.size());
+    for (Pointers* pointers : {&pointers_, &second_}) pointers->cells.resize(distance(begin, end) + 8);
 }
 
 void ThreadReader::plan_pointers(std::vector<ReadRange>& ranges, bool second, bool with_c_stack) {
-    ranges.push_back({thread_state_, second ? second_thread_bytes_ : thread_bytes_});
+    Pointers& pointers = second ? second_ : pointers_;
+    ranges.push_back({thread_state_, pointers.thread});
     planned_.push_back({second ? Planned::What::kSecondThread : Planned::What::kThread, 0});
     if (layout_.frame_root != FrameRoot::kThreadCframe || with_c_stack) return;
     if (!second) plan_cells();
-    if (cells_.empty()) return;
-    ranges.push_back({cells_begin_, second ? second_cells_ : cells_});
+    if (pointers_.cells.empty()) return;
+    ranges.push_back({cells_begin_, pointers.cells});
     planned_.push_back({second ? Planned::What::kSecondCells : Planned::What::kCells, 0});
 }
 
 void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
-    has_thread_ = has_second_thread_ = false;
-    has_cells_ = has_second_cells_ = false;
+    for (Pointers* pointers : {&pointers_, &second_}) pointers->has_thread = pointers->has_cells = false;
     for (std::size_t i = 0; i < planned_.size(); ++i) {
         const bool ok = i < filled.size() && filled[i] != 0;
         switch (planned_[i].what) {
@@ -216,16 +214,16 @@ void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
                 regions_[planned_[i].region].is_in_other = ok;
                 break;
             case Planned::What::kThread:
-                has_thread_ = ok;
+                pointers_.has_thread = ok;
                 break;
             case Planned::What::kCells:
-                has_cells_ = ok;
+                pointers_.has_cells = ok;
                 break;
             case Planned::What::kSecondThread:
-                has_second_thread_ = ok;
+                second_.has_thread = ok;
                 break;
             case Planned::What::kSecondCells:
-                has_second_cells_ = ok;
+                second_.has_cells = ok;
                 break;
             case Planned::What::kFrames:
             case Planned::What::kAhead:
@@ -253,51 +251,37 @@ void ThreadReader::forget_unreadable() {
 }
 
 bool ThreadReader::is_same_thread() const {
-    return has_thread_ && thread_pointer(layout_.thread.interp) == interpreter_ &&
-           load<std::uint64_t>(thread_bytes_.data(), at(layout_.thread.thread_id)) == pthread_;
+    return pointers_.has_thread && thread_pointer(layout_.thread.interp) == interpreter_ &&
+           raw(thread_pointer(layout_.thread.thread_id)) == pthread_;
+}
+
+std::optional<Address> ThreadReader::planned_leaf(const Pointers& pointers) const {
+    switch (layout_.frame_root) {
+        case FrameRoot::kThreadFrame:
+            return thread_pointer(pointers, layout_.thread.frame);
+        case FrameRoot::kThreadCurrent:
+            return thread_pointer(pointers, layout_.thread.current_frame);
+        case FrameRoot::kThreadCframe:
+            break;
+    }
+    const Address cell = thread_pointer(pointers, layout_.thread.cframe) + at(layout_.cframe.current_frame);
+    if (!pointers.has_cells || !is_range_within(cell, 8, cells_begin_, cells_begin_ + pointers.cells.size())) return std::nullopt;
+    return Address{load<std::uint64_t>(pointers.cells.data(), distance(cells_begin_, cell))};
 }
 
 std::optional<Address> ThreadReader::second_pointer() const {
-    if (!has_second_moment()) return std::nullopt;
-    const auto second = [&](Offset offset) { return Address{load<std::uint64_t>(second_thread_bytes_.data(), at(offset))}; };
-    switch (layout_.frame_root) {
-        case FrameRoot::kThreadFrame:
-            return second(layout_.thread.frame);
-        case FrameRoot::kThreadCurrent:
-            return second(layout_.thread.current_frame);
-        case FrameRoot::kThreadCframe:
-            break;
-    }
-    const Address cell = second(layout_.thread.cframe) + at(layout_.cframe.current_frame);
-    if (!has_second_cells_ || !is_range_within(cell, 8, cells_begin_, cells_begin_ + second_cells_.size())) return std::nullopt;
-    return Address{load<std::uint64_t>(second_cells_.data(), distance(cells_begin_, cell))};
+    return has_second_moment() ? planned_leaf(second_) : std::nullopt;
 }
 
 std::optional<Address> ThreadReader::find_leaf(Memory& memory) {
-    switch (layout_.frame_root) {
-        case FrameRoot::kThreadFrame:
-            return thread_pointer(layout_.thread.frame);
-        case FrameRoot::kThreadCurrent:
-            return thread_pointer(layout_.thread.current_frame);
-        case FrameRoot::kThreadCframe:
-            break;
-    }
+    if (layout_.frame_root != FrameRoot::kThreadCframe) return planned_leaf(pointers_);
     const Address cframe = thread_pointer(layout_.thread.cframe);
     leaf_cframe_ = cframe;
     if (cframe == kNullAddress) return kNullAddress;
-    if (const std::byte* copy = find_on_c_stack(cframe + at(layout_.cframe.current_frame), 8)) {
-        return Address{load<std::uint64_t>(copy, 0)};
-    }
-    learn_cframe(cframe);
-    return cell_of(cframe, memory);
-}
-
-// The pointer to the frame that a cframe holds: as it was planned, or read now.
-std::optional<Address> ThreadReader::cell_of(Address cframe, Memory& memory) {
     const Address cell = cframe + at(layout_.cframe.current_frame);
-    if (has_cells_ && is_range_within(cell, 8, cells_begin_, cells_begin_ + cells_.size())) {
-        return Address{load<std::uint64_t>(cells_.data(), distance(cells_begin_, cell))};
-    }
+    if (const std::byte* copy = find_on_c_stack(cell, 8)) return Address{load<std::uint64_t>(copy, 0)};
+    learn_cframe(cframe);
+    if (const auto planned = planned_leaf(pointers_)) return planned;
     ++misses_;
     is_pointer_late_ = true;
     return read_pointer(memory, cell);
@@ -682,10 +666,7 @@ ThreadReader::Status ThreadReader::take_second_moment(Memory& memory) {
         std::copy_n(begin, distance(region.begin, region.end), other_.begin() + static_cast<std::ptrdiff_t>(region.offset));
     }
     frames_.swap(other_);
-    thread_bytes_.swap(second_thread_bytes_);
-    cells_.swap(second_cells_);
-    has_thread_ = has_second_thread_;
-    has_cells_ = has_second_cells_;
+    std::swap(pointers_, second_);
     find_first_gone();
     has_read_untried_ = false;
     single_misses_ = 0;

@@ -78,7 +78,7 @@ public:
 
     // Of two copies: whether the thread's second reading may stand for it, and the going over to it. From then on all is as
     // if it had been planned kAround, a microsecond later (but that the first copy was made leaf first).
-    [[nodiscard]] bool has_second_moment() const { return copies_ == Copies::kTwo && has_second_thread_; }
+    [[nodiscard]] bool has_second_moment() const { return copies_ == Copies::kTwo && second_.has_thread; }
     Status take_second_moment(Memory& memory);
     // The pointer that was read between two copies; nothing where there is none.
     [[nodiscard]] std::optional<Address> second_pointer() const;
@@ -112,7 +112,7 @@ public:
     // Whether the lowest frame of a chunk can stand there.
     [[nodiscard]] bool is_chunk_start(Address address) const;
     [[nodiscard]] const WalkLimits& limits() const { return limits_; }
-    [[nodiscard]] const std::byte* thread_bytes() const { return thread_bytes_.data(); }
+    [[nodiscard]] const std::byte* thread_bytes() const { return pointers_.thread.data(); }
     [[nodiscard]] std::uint64_t misses() const { return misses_; }  // frames that the plan did not hold
     [[nodiscard]] Address address() const { return thread_state_; }
     // What must stay as it was for the state to be this thread's.
@@ -148,7 +148,9 @@ private:
     void find_first_gone();
     void plan_cells();
     void plan_pointers(std::vector<ReadRange>& ranges, bool second, bool with_c_stack);
-    [[nodiscard]] std::optional<Address> cell_of(Address cframe, Memory& memory);
+    struct Pointers;
+    [[nodiscard]] Address thread_pointer(const Pointers& pointers, Offset offset) const;
+    [[nodiscard]] std::optional<Address> planned_leaf(const Pointers& pointers) const;  // nothing: it was not read
     void learn_cframe(Address cframe);
     std::optional<Address> leaf_of_previous_cframe();
     std::optional<Address> find_leaf(Memory& memory);  // nothing: it can't be read
@@ -178,7 +180,7 @@ private:
     void learn_caller(Address address, Address caller);
     [[nodiscard]] bool is_worth_a_range(const SingleFrame& single) const;
     void refuse_entries_on_data_stack(Walk& walk) const;
-    [[nodiscard]] Address thread_pointer(Offset offset) const;
+    [[nodiscard]] Address thread_pointer(Offset offset) const { return thread_pointer(pointers_, offset); }
     [[nodiscard]] bool is_on_data_stack(Address address) const { return data_stack_.holder_of(address).has_value(); }
 
     const Layout& layout_;
@@ -188,7 +190,15 @@ private:
     Address interpreter_{};
     std::uint64_t pthread_ = 0;
 
-    std::vector<std::byte> thread_bytes_;
+    // What leads to the leaf, as it was read with the frames, and once more between two copies.
+    struct Pointers {
+        std::vector<std::byte> thread;
+        std::vector<std::byte> cells;  // of cframes: each one's pointer to its frame
+        bool has_thread = false;
+        bool has_cells = false;
+    };
+    Pointers pointers_;
+    Pointers second_;
     // 3.11 and 3.12: cframes that were the current one lately, the last one first. A program whose C code calls back goes
     // from one to the other all the time; those that lie near each other are read as one range.
     struct SeenCframe {
@@ -196,14 +206,7 @@ private:
         std::uint64_t last_used = 0;  // sample number
     };
     std::vector<SeenCframe> cframes_;
-    Address cells_begin_{};  // of what is planned of them: each one's pointer to its frame
-    std::vector<std::byte> cells_;
-    std::vector<std::byte> second_thread_bytes_;
-    std::vector<std::byte> second_cells_;
-    bool has_thread_ = false;
-    bool has_cells_ = false;
-    bool has_second_thread_ = false;
-    bool has_second_cells_ = false;
+    Address cells_begin_{};  // where the planned cells stand
 
     DataStack data_stack_;
     std::vector<DataStack::Chunk> fresh_chunks_;
