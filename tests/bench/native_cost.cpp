@@ -96,15 +96,18 @@ int run(pid_t pid, int stops, const File& file) {
         began = monotonic_now();
         if (!stopper.stop(pid, kPatience)) continue;
         bool is_copied = false;
+        Unwound unwound;
         timed(held, [&] {
             is_copied = copier.copy_stopped(pid, stopper.read_registers(), {}, copy).outcome == CopyOutcome::kCopied;
             stopper.resume();
         });
+        if (is_copied) {
+            frames.clear();
+            timed(first, [&] { unwound = unwinder.unwind(copy, frames); });
+        }
+        ::nanosleep(&pause, nullptr);
         note(file, "copy", began);
         if (!is_copied) continue;
-        frames.clear();
-        Unwound unwound;
-        timed(first, [&] { unwound = unwinder.unwind(copy, frames); });
         copier.learn(pid, unwound, frames);
         frames.clear();
         timed(warm, [&] { unwinder.unwind(copy, frames); });

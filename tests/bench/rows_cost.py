@@ -13,15 +13,16 @@ import machine
 import measure
 from peers import OTHERS, PYPROFS, Pyprof, PySpy, Request, Tachyon, available
 from program import Program, place_of
-from rows_rate import bare_loop, planned_ranges
+from rows_rate import bare_loop, bare_loop_command, planned_ranges
 from table import Figure
 
 # --- the target's speed -------------------------------------------------------------------------
 
-SLICE_S = 1.0
-SETTLE_S = 0.3  # Tachyon catches up first on what it missed while it was stopped
+SLICE_S = 0.5  # two make a pair: pairs of slices twice as long scatter as much, and there are half as many
+SETTLE_S = 0.2  # Tachyon catches up first on what it missed while it was stopped
 START_S = 1.5
 WANTED_ERROR = 0.1  # points
+WANTED_ERROR_OF_PEERS = 0.3
 
 
 def set_running(process, target_pid, wanted):
@@ -46,7 +47,7 @@ def speed(program):
     return (after - before) / (ended - began)
 
 
-def paired_slowdowns(profiler, program, request, limit_s):
+def paired_slowdowns(profiler, program, request, limit_s, wanted_error):
     """Per cent that each slice with sampling was slower than its neighbour without."""
     out = place_of(program.python).scratch + "/profile"
     rng = random.Random(1)
@@ -65,7 +66,7 @@ def paired_slowdowns(profiler, program, request, limit_s):
                     time.sleep(SETTLE_S)
                     speeds[sampling] = speed(program)
                 slowdowns.append(100 * (1 - speeds[True] / speeds[False]))
-                if len(slowdowns) >= 10 and standard_error(slowdowns) < WANTED_ERROR:
+                if len(slowdowns) >= 30 and standard_error(slowdowns) < wanted_error:
                     break
         finally:
             process.send_signal(signal.SIGCONT)
@@ -89,6 +90,19 @@ def standard_error(values):
     return statistics.stdev(kept) / math.sqrt(len(kept)) * 1.15 if len(kept) > 1 else float("inf")
 
 
+class BareLoop:
+    """In a profiler's place: one call of process_vm_readv at each tick, of what a sample needs."""
+
+    name = "bare loop"
+
+    def __init__(self, program):
+        self.program = program
+        self.ranges = planned_ranges(program)
+
+    def command(self, _python, _pid, request, _out):
+        return bare_loop_command(self.program, self.ranges, request.seconds, request.rate)
+
+
 def slowdown(python, settings):
     moving = ("moving.py", Program.COUNTS, 32, 14)
     cases = [
@@ -102,10 +116,12 @@ def slowdown(python, settings):
     figures = []
     for name, command, slots, request, aim, profilers in cases:
         with Program(python, *command, slots=slots, threads=request.threads) as program:
-            for profiler in profilers:
+            bare = [] if request.all_threads else [BareLoop(program)]
+            for profiler in [*profilers, *bare]:
                 is_own = profiler in PYPROFS
                 try:
-                    found = paired_slowdowns(profiler, program, request, settings.slowdown_limit if is_own else settings.slowdown_limit / 3)
+                    found = paired_slowdowns(profiler, program, request, settings.slowdown_limit if is_own else settings.slowdown_limit / 3,
+                                             WANTED_ERROR if is_own else WANTED_ERROR_OF_PEERS)
                 except RuntimeError as error:
                     measure.say(str(error))
                     continue

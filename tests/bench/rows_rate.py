@@ -24,11 +24,14 @@ def planned_ranges(program):
     return IOVEC.findall(remote.most_common(1)[0][0])
 
 
+def bare_loop_command(program, ranges, seconds, rate):
+    return [*machine.pinned(machine.PROFILER_CORE), BUILD / "tests/bench/bare_loop", str(program.pid), "%g" % seconds, "%g" % rate,
+            *("%s:%s" % item for item in ranges)]
+
+
 def bare_loop(program, ranges, seconds, rate=0):
     """Calls a second, or per cent of a core at a rate."""
-    command = [*machine.pinned(machine.PROFILER_CORE), BUILD / "tests/bench/bare_loop", str(program.pid), "%g" % seconds, "%g" % rate,
-               *("%s:%s" % item for item in ranges)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/")
+    done = subprocess.run(bare_loop_command(program, ranges, seconds, rate), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/")
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     return float(done.stdout)
