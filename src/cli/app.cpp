@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/app.h"
 
+#include "base/open_files.h"
 #include "base/parse.h"
 #include "cli/commands.h"
 #include "cli/messages.h"
@@ -66,7 +67,7 @@ CLI::App* add_record(CLI::App& app, Options& options) {
     CLI::App* record = app.add_subcommand("record", "Profile a Python program and write what was seen");
     record->prefix_command();
     record->add_option("-p,--pid", options.record_pid, "Process to profile")->group("Target");
-    record->add_option("-r,--rate", options.rate, "Samples a second: 100, 2.5, 10k, max")->group("Sampling")->capture_default_str();
+    record->add_option("-r,--rate", options.rate, "Samples a second: 100, 2.5, 10k, max (above 20k the program is disturbed)")->group("Sampling")->capture_default_str();
     record->add_option("-d,--duration", options.duration, "Wall time: 30, 30s, 2m (default: until Ctrl-C or the end)")->group("Sampling");
     record->add_flag("--nonblocking", options.record.nonblocking, "Never stop a thread, not even for 50 us to prove a stack")->group("Sampling");
     record->add_flag("--idle", options.idle, "Sleepers, GIL waiters and disk waits, too")->group("What to show");
@@ -218,6 +219,7 @@ Result<int> start_doctor(Options& options, const CLI::App& doctor) {
 
 int run_app(int argc, char** argv) {
     std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is an EPIPE, which the outputs handle
+    raise_open_file_limit();
     CLI::App app("A sampling profiler for running Python programs. It reads their memory and changes nothing in them.", "pyprof");
     app.set_version_flag("--version", std::string("pyprof ") + PYPROF_VERSION);
     app.require_subcommand(1);

@@ -6,6 +6,7 @@
 #include "target/launch.h"
 
 #include "base/clock.h"
+#include "base/open_files.h"
 #include "target/proc_files.h"
 
 #include <fmt/format.h>
@@ -75,6 +76,7 @@ bool become(const RunAs& who) {
             if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
         }
         ::sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
+        restore_open_file_limit();
         ::execvpe(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
         failure = {Step::kExec, errno};
     }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Starting programs: their status, their surroundings, and what goes wrong.
+#include "base/open_files.h"
 #include "target/launch.h"
 
 #include <catch2/catch.hpp>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cstdlib>
@@ -160,6 +162,19 @@ TEST_CASE("launch: the program lives on when the launch goes out of sight") {
     ::kill(pid, SIGKILL);
     int status = 0;
     CHECK(::waitpid(pid, &status, 0) == pid);
+}
+
+TEST_CASE("launch: the program may have as many files open as we might when we started") {
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    rlimit low = before;
+    low.rlim_cur = 200;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+    raise_open_file_limit();
+    rlimit now{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &now) == 0);
+    CHECK(now.rlim_cur == before.rlim_max);
+    CHECK(status_of(shell("exit $(ulimit -n)")) == 200);
 }
 
 TEST_CASE("launch: no descriptor of ours is passed on") {
