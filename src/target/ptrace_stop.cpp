@@ -29,8 +29,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// Threads of one process stop within some 50 us each unless they wait for a disk or a vfork child.
+// Threads of one process stop within some 50 us each unless they wait for a disk or a vfork child, or for a processor.
+// Those that did stop stand meanwhile: once there are any, each stop is waited for no longer than this after the last one.
 constexpr nanoseconds kProcessPatience = milliseconds(1000);
+constexpr nanoseconds kPatienceAfterStop = milliseconds(20);
 constexpr nanoseconds kDetachPatience = milliseconds(200);
 // Each pass finds the threads that were born during the one before it; stopped threads bear none.
 constexpr int kMostPasses = 64;
@@ -183,16 +185,27 @@ tl::expected<std::unique_ptr<ProcessStop>, int> ProcessStop::stop_all(const Trac
             }
         }
         if (stop->threads_.size() == before) break;
+        nanoseconds until = stop->unstopped() == stop->threads_.size() ? deadline : monotonic_now() + kPatienceAfterStop;
+        // Once all that are there, then those that have to be waited for.
         for (std::size_t i = before; i < stop->threads_.size(); ++i) {
-            stop->threads_[i].wait(std::max(deadline - monotonic_now(), nanoseconds(0)));
+            if (stop->threads_[i].wait(nanoseconds(0))) until = monotonic_now() + kPatienceAfterStop;
+        }
+        for (std::size_t i = before; i < stop->threads_.size(); ++i) {
+            TracedThread& thread = stop->threads_[i];
+            if (thread.is_settled()) continue;
+            if (thread.wait(std::max(std::min(until, deadline) - monotonic_now(), nanoseconds(0)))) until = monotonic_now() + kPatienceAfterStop;
         }
     }
     if (stop->threads_.empty()) return tl::unexpected<int>(ESRCH);
     return stop;
 }
 
-// The leader, which comes first, last: its end shows only after that of all others.
+// Those that stand first: for one that has not come to its stop yet the destructor waits. The leader, which comes first, last:
+// its end shows only after that of all others.
 ProcessStop::~ProcessStop() {
+    for (auto thread = threads_.rbegin(); thread != threads_.rend(); ++thread) {
+        if (thread->is_stopped()) thread->let_go(nanoseconds(0));
+    }
     while (!threads_.empty()) threads_.pop_back();
 }
 

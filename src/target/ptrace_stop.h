@@ -42,6 +42,7 @@ public:
     // can't be disturbed, and stops as soon as it comes back.
     bool wait(std::chrono::nanoseconds patience);
     [[nodiscard]] bool is_stopped() const { return state_ == State::kStopped; }
+    [[nodiscard]] bool is_settled() const { return state_ != State::kPending; }  // stopped or gone
     [[nodiscard]] pid_t tid() const { return tid_; }
     // Lets it run, or collects its end. One that has not stopped yet can't be let go: it is waited for as
     // long as `patience`, and false says that this was too short.
