@@ -98,8 +98,13 @@ struct RunFigures {
     std::uint64_t looks = 0;      // copies of a thread that take no sample, to prove a path
     std::uint64_t stops = 0;      // short stops of one thread, to prove a path or to copy its native stack
     std::uint64_t native = 0;          // samples with native frames
-    std::uint64_t native_cut = 0;      // of these: not unwound to their root
-    std::uint64_t native_unplaced = 0; // of these: with Python frames that lie in no native frame
+    std::uint64_t native_cut = 0;      // of these: not unwound to their root, since there
+    std::uint64_t native_cut_code = 0;      // ... came code without unwind information, or none
+    std::uint64_t native_cut_register = 0;  // ... was to be a register's value that is not known
+    std::uint64_t native_cut_copy = 0;      // ... the stack went on outside of what was copied
+    std::uint64_t native_cut_rule = 0;      // ... stack and unwind information contradicted each other
+    std::uint64_t native_cut_depth = 0;     // ... were more frames than are taken
+    std::uint64_t native_unplaced = 0; // with Python frames that lie in no native frame, though the stack was whole
     std::uint64_t native_none = 0;     // samples that were to have native frames and have none
     std::uint64_t remote_reads = 0;  // process_vm_readv calls
     std::uint64_t remote_bytes = 0;
@@ -122,6 +127,10 @@ struct RunFigures {
     std::chrono::nanoseconds longest_stop{0};
     std::chrono::nanoseconds first_sample{0};  // from the start of the recorder until the end of the tick that took it
 };
+
+// Each sample costs the program a few microseconds: above this rate they are no more few. 0 is as fast as can be.
+constexpr double kDisturbingHz = 20'000;
+constexpr bool disturbs_program(double rate_hz) { return rate_hz == 0 || rate_hz > kDisturbingHz; }
 
 struct ProfileFacts {
     pid_t pid = 0;

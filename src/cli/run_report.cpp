@@ -64,10 +64,12 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
     if (f.looks > 0) text += fmt::format(", {} more looks at new code", f.looks);
     if (f.stops > 0) text += fmt::format(", {} short stops ({:.1f} ms in all)", f.stops, 1000 * seconds(f.stopped));
     if (f.native_cut > 0) text += fmt::format(", {} native stacks cut", f.native_cut);
+    if (f.native_unplaced > 0) text += fmt::format(", {} with Python frames of no native one", f.native_unplaced);
     if (f.native_none > 0) text += fmt::format(", {} without a native stack", f.native_none);
     if (f.errors > 0) text += fmt::format(", {} read errors", f.errors);
     if (python_children > 0) text += fmt::format(", {} Python children not profiled", python_children);
     if (elapsed > 0) text += fmt::format("; pyprof used {:.1f} % of a processor", 100 * seconds(f.profiler_cpu) / elapsed);
+    if (elapsed > 0 && disturbs_program(profile.facts.rate_hz)) text += "; above 20 kHz the program is disturbed";
     return text;
 }
 
@@ -103,6 +105,11 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     count("stops", f.stops);
     count("native", f.native);
     count("native_cut", f.native_cut);
+    count("native_cut_code", f.native_cut_code);
+    count("native_cut_register", f.native_cut_register);
+    count("native_cut_copy", f.native_cut_copy);
+    count("native_cut_rule", f.native_cut_rule);
+    count("native_cut_depth", f.native_cut_depth);
     count("native_unplaced", f.native_unplaced);
     count("native_none", f.native_none);
     real("stopped_s", seconds(f.stopped));
@@ -119,6 +126,8 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     count("tasks_torn", f.tasks_torn);
     count("tasks_unlinked", f.tasks_unlinked);
     count("tasks_inferred", f.tasks_inferred);
+    writer.Key("disturbs_program");
+    writer.Bool(disturbs_program(profile.facts.rate_hz));
     count("distinct_stacks", profile.weights.size());
     count("python_children", python_children);
     writer.EndObject();

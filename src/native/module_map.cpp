@@ -29,28 +29,27 @@ bool is_same_place(const Mapping& left, const Mapping& right) {
 
 }  // namespace
 
-bool ModuleMap::refresh() {
+void ModuleMap::refresh() {
     auto mappings = target_.read_mappings();
-    if (!mappings) return false;  // it has ended; what was known stays
+    if (!mappings) return;  // it has ended; what was known stays
     mappings_ = std::move(*mappings);
     std::vector<Range> ranges;
     for (std::size_t i = 0; i < mappings_.size(); ++i) {
         const Mapping& mapping = mappings_[i];
         if (mapping.executable) ranges.push_back({mapping.start, mapping.end, take_module(i)});
     }
-    const bool has_changed = ranges != ranges_;
+    if (ranges == ranges_) return;
     ranges_ = std::move(ranges);
-    return has_changed;
+    ++changes_;
 }
 
 ModuleId ModuleMap::take_module(std::size_t index) {
     const Mapping& mapping = mappings_[index];
     if (mapping.path.empty() || (mapping.inode == 0 && mapping.path != "[vdso]")) return kAnonymous;
-    for (const Range& range : ranges_) {
-        if (range.start == mapping.start && range.module < modules_.size() &&
-            is_same_place(modules_[range.module]->code, mapping)) {
-            return range.module;
-        }
+    // A library that is loaded again where it was is the same one, however often.
+    const auto [known, end] = by_start_.equal_range(mapping.start);
+    for (auto entry = known; entry != end; ++entry) {
+        if (is_same_place(modules_[entry->second]->code, mapping)) return entry->second;
     }
     auto module = std::make_unique<NativeModule>();
     module->code = mapping;
@@ -67,7 +66,9 @@ ModuleId ModuleMap::take_module(std::size_t index) {
         module->problem = file.error().message;
     }
     modules_.push_back(std::move(module));
-    return static_cast<ModuleId>(modules_.size() - 1);
+    const auto id = static_cast<ModuleId>(modules_.size() - 1);
+    by_start_.emplace(mapping.start, id);
+    return id;
 }
 
 ModuleId ModuleMap::find(Address code) const {

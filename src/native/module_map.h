@@ -10,6 +10,7 @@
 
 #include <pyprof/target.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,9 +36,10 @@ class ModuleMap {
 public:
     explicit ModuleMap(Target& target) : target_(target) {}
 
-    // Reads the mappings again. True when code has come, gone or moved since: what was derived from addresses
-    // is void then.
-    bool refresh();
+    // Reads the mappings again. Where code has come, gone or moved since, what was derived from addresses is void, and
+    // changes() has grown.
+    void refresh();
+    [[nodiscard]] std::uint64_t changes() const { return changes_; }
 
     [[nodiscard]] ModuleId find(Address code) const;
     [[nodiscard]] const NativeModule& module(ModuleId id) const { return *modules_[id]; }
@@ -60,6 +62,8 @@ private:
     std::vector<Mapping> mappings_;
     std::vector<Range> ranges_;  // executable, sorted
     std::vector<std::unique_ptr<NativeModule>> modules_;
+    std::multimap<Address, ModuleId> by_start_;  // all there ever were, by where their code began
+    std::uint64_t changes_ = 0;
 };
 
 }  // namespace pyprof

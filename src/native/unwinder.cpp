@@ -67,11 +67,11 @@ Unwinder::Unwinder(Target& target) : modules_(target) {
     last_refresh_ = monotonic_now();
 }
 
-bool Unwinder::refresh() {
+void Unwinder::refresh() {
     last_refresh_ = monotonic_now();
-    const bool has_changed = modules_.refresh();
-    if (has_changed) rows_.clear();
-    return has_changed;
+    const std::uint64_t before = modules_.changes();
+    modules_.refresh();
+    if (modules_.changes() != before) rows_.clear();
 }
 
 void Unwinder::refresh_on_miss() {

@@ -62,9 +62,9 @@ public:
     // an address in that function behind its prologue. The frames below it are appended, it itself is not.
     Unwound resume(const StackCopy& copy, Address lookup, Address cfa, std::vector<NativeFrame>& frames);
 
-    // Call it now and then (every second or so): a file may be unmapped and another be mapped at its place.
-    // True when code has moved.
-    bool refresh();
+    // Call it now and then (every second or so): a file may be unmapped and another be mapped at its place. An address that
+    // lies in no code does the same; modules().changes() tells of either.
+    void refresh();
 
     [[nodiscard]] const ModuleMap& modules() const { return modules_; }
 

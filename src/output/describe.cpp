@@ -47,8 +47,9 @@ std::string rate_text(const ResolvedProfile& profile) {
     if (elapsed <= 0 || profile.figures.busiest_thread_samples == 0) return asked;
     const double reached = static_cast<double>(profile.figures.busiest_thread_samples) / elapsed;
     return fmt::format(
-        "{}, {} Hz reached by the busiest thread", asked,
-        reached < 100 ? fmt::format("{:.1f}", reached) : with_commas(static_cast<std::uint64_t>(reached)));
+        "{}, {} Hz reached by the busiest thread{}", asked,
+        reached < 100 ? fmt::format("{:.1f}", reached) : with_commas(static_cast<std::uint64_t>(reached)),
+        disturbs_program(profile.facts.rate_hz) ? ", which disturbs the program" : "");
 }
 
 }  // namespace

@@ -85,12 +85,10 @@ void merge_by_count(const NativeStack& native, const std::vector<bool>& is_eval,
     const std::vector<PythonRun> runs(python_frames, PythonRun{kNullAddress, 1});
     std::vector<std::size_t> hosts(runs.size(), kNowhere);
     // From the root where it was reached; the one too many is the leaf's.
-    const bool from_root = native.is_complete && native.gaps.empty() && loops.size() <= runs.size() + 1;
-    const std::size_t surplus = from_root && loops.size() > runs.size() ? 1 : 0;
-    const std::size_t missing = from_root && loops.size() < runs.size() ? runs.size() - loops.size() : 0;
-    for (std::size_t run = missing; run < runs.size() && run - missing + surplus < loops.size(); ++run) {
-        hosts[run] = loops[run - missing + surplus];
-    }
+    const bool is_whole = native.is_complete && native.gaps.empty();
+    const bool can_place = !is_whole || loops.size() >= runs.size();
+    const std::size_t surplus = is_whole && loops.size() == runs.size() + 1 ? 1 : 0;
+    for (std::size_t run = 0; can_place && run < runs.size() && run + surplus < loops.size(); ++run) hosts[run] = loops[run + surplus];
     Emitter(native, runs, merged).emit(hosts);
 }
 

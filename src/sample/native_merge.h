@@ -44,7 +44,7 @@ void merge_by_address(const NativeStack& native, std::span<const PythonRun> runs
 
 // For interpreters without entries: `is_eval` says for each native frame whether it is the loop's. The loop of the
 // leaf may be entering or leaving: then there is one more than there are Python frames. Where there are still
-// more, the lowest are those of another greenlet.
+// more, the lowest are those of another greenlet. Of a whole stack with fewer no frame can be placed.
 void merge_by_count(const NativeStack& native, const std::vector<bool>& is_eval, std::uint32_t python_frames, Merged& merged);
 
 }  // namespace pyprof

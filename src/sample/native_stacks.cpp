@@ -13,14 +13,21 @@ NativeStacks::NativeStacks(Target& target, const Layout& layout, StackTable& sta
       addresses_(addresses),
       unwinder_(target),
       copier_(target.memory(), unwinder_.modules(), stopper) {
-    unwinder_.refresh();
-    note_jitdumps();
+    refresh();
     // CPython 3.15's JIT keeps the frame pointer; that of 3.14 does not.
     unwinder_.trust_frame_pointer_in_anonymous_code(layout.version.minor >= 15);
 }
 
 void NativeStacks::refresh() {
-    if (unwinder_.refresh()) addresses_.forget_addresses();
+    unwinder_.refresh();
+    notice_changes();
+}
+
+// The unwinder looks at the mappings anew on its own, too, where an address lies in none.
+void NativeStacks::notice_changes() {
+    if (changes_ == unwinder_.modules().changes()) return;
+    changes_ = unwinder_.modules().changes();
+    addresses_.forget_addresses();
     note_jitdumps();
 }
 
@@ -149,6 +156,7 @@ NativeStacks::Joined NativeStacks::merge(pid_t tid, std::span<const Part> parts)
     gaps_.clear();
     Unwound unwound = unwinder_.unwind(copy_, frames_);
     copier_.learn(tid, unwound, frames_);
+    notice_changes();
     python_frames_ = 0;
     bool fits = true;  // a stack whose middle was cut has fewer steps than frames
     for (const Part& part : parts) {
@@ -160,6 +168,7 @@ NativeStacks::Joined NativeStacks::merge(pid_t tid, std::span<const Part> parts)
     learn_entries();
     unwound = resume(unwound);
     joined.is_complete = unwound.is_complete();
+    joined.end = unwound.end;
     const NativeStack native{frames_, joined.is_complete, gaps_};
     if (!parts.empty() && layout_.frame_root == FrameRoot::kThreadFrame) {
         if (!has_loops_) find_loop();
@@ -172,8 +181,8 @@ NativeStacks::Joined NativeStacks::merge(pid_t tid, std::span<const Part> parts)
     }
     joined.unplaced = merged_.unplaced;
     // Python frames of a loop that is nowhere on a whole C stack are another's: a greenlet that is just being switched to.
-    const bool is_foreign = parts.size() == 1 && joined.unplaced > 0 && joined.is_complete && gaps_.empty() &&
-                            layout_.frame_root != FrameRoot::kThreadFrame;
+    // Up to 3.10 fewer loops than frames are those of a loop that was not known for one: no frame has a place of its own then.
+    const bool is_foreign = parts.size() == 1 && joined.unplaced > 0 && joined.is_complete && gaps_.empty();
     if (!fits || is_foreign || stacks_.stack_count() >= kMostStacks) {
         joined.stack = python_only(parts);
         joined.has_native = false;
@@ -209,13 +218,12 @@ StackId NativeStacks::place(StackId stack, std::span<const Part> parts, std::siz
             continue;
         }
         if ((done <= begin && done > 0) || (done >= end && !has_leaf) || (done == 0 && begin > 0)) continue;
-        if (frame->kind == MergedFrame::Kind::kLost) {
-            stack = child(stack, FrameKind::kMarker, path, 0, "[native frames lost]");
-        } else {
-            const std::uint32_t number =
-                addresses_.note(frames_[frame->index], frame->runs_python, unwinder_.modules(), target_.memory());
-            stack = child(stack, FrameKind::kNative, path, number, {});
-        }
+        const bool is_lost = frame->kind == MergedFrame::Kind::kLost;
+        // Code that is mapped nowhere, as far as is known, has no name. The stack ends there, which is marked below it.
+        if (!is_lost && frames_[frame->index].module == kNoModule) continue;
+        const std::uint32_t number =
+            is_lost ? 0 : addresses_.note(frames_[frame->index], frame->runs_python, unwinder_.modules(), target_.memory());
+        stack = number == 0 ? child(stack, FrameKind::kMarker, path, 0, "[native frames lost]") : child(stack, FrameKind::kNative, path, number, {});
     }
     if (has_leaf && !markers.leaf.empty()) stack = child(stack, FrameKind::kMarker, path, 0, markers.leaf);
     return stack;

@@ -33,6 +33,7 @@ public:
     struct Joined {
         StackId stack = kRootStack;
         bool is_complete = true;
+        UnwindEnd end = UnwindEnd::kRoot;
         std::uint32_t unplaced = 0;
         std::int64_t extra_loops = 0;  // up to 3.10: the interpreter's loops on the C stack, less the Python frames
         bool has_native = true;  // false: only the Python frames of the first part, whose stack fits no other, or no C stack
@@ -59,6 +60,7 @@ public:
     StackId place(StackId below, std::span<const Part> parts, std::size_t begin, std::size_t end, const Markers& markers);
 
 private:
+    void notice_changes();
     void note_jitdumps();
     void find_loop();
     void add_loops_of(const NativeModule& module);
@@ -84,6 +86,7 @@ private:
     std::vector<std::uint32_t> gaps_;
     std::uint32_t python_frames_ = 0;
     ModuleId noted_ = 0;  // modules that were looked at for jitdumps
+    std::uint64_t changes_ = 0;  // of the mapped code, as of when addresses were forgotten last
     Merged merged_;
     // Up to 3.10: the loop's code, by its symbol, which those interpreters export.
     std::vector<std::pair<Address, Address>> loops_;

@@ -172,8 +172,7 @@ private:
     };
 
     // Above this rate the target notices (docs/how-it-works.md).
-    static constexpr double kFastHz = 20'000;
-    [[nodiscard]] bool is_fast() const { return options_.rate_hz == 0 || options_.rate_hz > kFastHz; }
+    [[nodiscard]] bool is_fast() const { return disturbs_program(options_.rate_hz); }
     void refresh_threads();
     void place_turn_reader();
     void register_thread(Thread& thread);
@@ -186,6 +185,9 @@ private:
     void note_turn();
     void note_look(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds reuse_within);
     void take_woken(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    void take_new(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    void take_alone(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    [[nodiscard]] bool takes_natively(const Thread& thread) const;
     bool has_stack_to_show(Thread& thread, ThreadReader::Status status);
     void take_thread(Thread& thread, ThreadReader::Status status, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     Sampled assess(Thread& thread, std::size_t most_unchanged = SIZE_MAX);
@@ -266,7 +268,7 @@ private:
     void take_loops(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void take_worker(LoopSample& taken, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void record(Thread& thread, StackId stack, PathId names, std::chrono::nanoseconds when,
-                std::chrono::nanoseconds weight, bool has_sure_names = false);
+                std::chrono::nanoseconds weight, bool has_sure_names = false, bool is_truncated = false);
     void end_epoch(std::chrono::nanoseconds now);
     [[nodiscard]] Interpreter* interpreter_of(const Thread& thread);
     [[nodiscard]] const Interpreter* interpreter_of(const Thread& thread) const;
@@ -309,6 +311,8 @@ private:
     std::vector<Chain> chains_of_one_;  // thread, its own first, then from the outermost to the innermost
 
     std::vector<std::unique_ptr<Thread>> threads_;
+    std::vector<Thread*> new_threads_;                   // of them, those that the last look at the lists brought
+    std::vector<std::unique_ptr<Thread>> gone_threads_;  // that it took away: their last reads are still to be looked at
     std::vector<Interpreter> interpreters_;
     std::uint32_t slice_begin_ = 0;  // of an interpreter
     std::uint32_t slice_bytes_ = 0;

@@ -145,9 +145,33 @@ std::string Sampler::marker_of(const Thread& thread) const {
 }
 
 void Sampler::count_native(const NativeStacks::Joined& joined) {
-    ++figures_.native;
-    if (!joined.is_complete) ++figures_.native_cut;
     if (joined.unplaced > 0) ++figures_.native_unplaced;
+    if (!joined.has_native) {
+        ++figures_.native_none;
+        return;
+    }
+    ++figures_.native;
+    switch (joined.end) {
+        case UnwindEnd::kRoot:
+            return;
+        case UnwindEnd::kNotCode:
+        case UnwindEnd::kNoRule:
+            ++figures_.native_cut_code;
+            break;
+        case UnwindEnd::kUnknownRegister:
+            ++figures_.native_cut_register;
+            break;
+        case UnwindEnd::kOutsideCopy:
+            ++figures_.native_cut_copy;
+            break;
+        case UnwindEnd::kBadRule:
+            ++figures_.native_cut_rule;
+            break;
+        case UnwindEnd::kTooDeep:
+            ++figures_.native_cut_depth;
+            break;
+    }
+    ++figures_.native_cut;
 }
 
 // The Python frames of all parts as one stack. They are of one moment, which proves them.

@@ -70,6 +70,7 @@ namespace {
 ResolvedProfile recorded() {
     ResolvedProfile profile;
     profile.facts.which_threads = "running";
+    profile.facts.rate_hz = 100;
     profile.total_samples = 1'000;
     profile.weights.resize(7);
     profile.figures.ticks = 990;
@@ -102,6 +103,17 @@ TEST_CASE("run report: a good run says little, a bad one all that went wrong") {
                              "5 lost", "6 short stops (0.3 ms in all)", "8 read errors", "2 Python children not profiled"}) {
         CHECK_THAT(line, Catch::Contains(part));
     }
+}
+
+TEST_CASE("run report: above 20 kHz it says that the program is disturbed") {
+    const char* const kNote = "above 20 kHz the program is disturbed";
+    ResolvedProfile profile = recorded();
+    for (const double rate : {20'001.0, 0.0}) {
+        profile.facts.rate_hz = rate;
+        CHECK_THAT(closing_line(profile, 0, "out.svg"), Catch::Contains(kNote));
+    }
+    profile.facts.rate_hz = 20'000;
+    CHECK_THAT(closing_line(profile, 0, "out.svg"), !Catch::Contains(kNote));
 }
 
 TEST_CASE("run report: nothing was sampled") {

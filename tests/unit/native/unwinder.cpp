@@ -219,15 +219,37 @@ TEST_CASE_METHOD(Fixture, "unwinder: another file at the same place is another m
     put(0, kCode + kStart + 5);
     CHECK(unwind() == UnwindEnd::kRoot);
     const ModuleId before = frames[0].module;
-    CHECK_FALSE(unwinder->refresh());
+    const std::uint64_t changes = unwinder->modules().changes();
+    unwinder->refresh();
+    CHECK(unwinder->modules().changes() == changes);
     CfiBuilder other(CfiSection::Kind::kEhFrame, kUsual);
     other.add_function(kLeaf, kFunctionSize, {DW_CFA_undefined, 16});
     target.map_code(kCode, "/lib/other.so", other.contents());
-    CHECK(unwinder->refresh());
+    unwinder->refresh();
+    CHECK(unwinder->modules().changes() == changes + 1);
     CHECK(unwind() == UnwindEnd::kRoot);
     CHECK(frames.size() == 1);
     CHECK(frames[0].module != before);
     CHECK(unwinder->modules().module(before).path == "/lib/usual.so");
+}
+
+TEST_CASE_METHOD(Fixture, "unwinder: a file that comes back to its place is the module that it was") {
+    put(0, kCode + kStart + 5);
+    CHECK(unwind() == UnwindEnd::kRoot);
+    const ModuleId before = frames[0].module;
+    const std::size_t modules = unwinder->modules().size();
+    const Mapping there = target.mappings.at(kCode);
+    for (int i = 0; i < 3; ++i) {
+        target.mappings.erase(kCode);
+        unwinder->refresh();
+        CHECK(unwinder->modules().find(Address{kCode + kStart}) == kNoModule);
+        target.mappings[kCode] = there;
+        unwinder->refresh();
+        CHECK(unwinder->modules().find(Address{kCode + kStart}) == before);
+    }
+    CHECK(unwinder->modules().size() == modules);
+    CHECK(unwinder->modules().changes() >= 6);
+    CHECK(unwind() == UnwindEnd::kRoot);
 }
 
 TEST_CASE("row cache: keeps many rows, and starts anew when there are too many") {

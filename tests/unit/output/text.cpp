@@ -64,7 +64,7 @@ TEST_CASE("describe: settings and counts") {
     profile.facts.python.clear();
     profile.figures.busiest_thread_samples = 123456;
     CHECK(setting_text(profile) ==
-          "pid 4711 \xC2\xB7 as fast as can be, 123,456 Hz reached by the busiest thread \xC2\xB7 1.0 s");
+          "pid 4711 \xC2\xB7 as fast as can be, 123,456 Hz reached by the busiest thread, which disturbs the program \xC2\xB7 1.0 s");
 }
 
 TEST_CASE("palette: the family tells where a file belongs, the shade hangs on the module alone") {
