@@ -292,13 +292,15 @@ std::int32_t CodeCache::line_at(CodeIndex index, std::int32_t instruction) const
     return line < 0 ? 0 : line;
 }
 
-void CodeCache::verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& stale) {
+bool CodeCache::verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& stale) {
     compare(used, holds_);
+    if (is_target_gone_) return false;
     for (std::size_t i = 0; i < used.size(); ++i) {
         if (holds_[i]) continue;
         stale.push_back(used[i]);
         drop(used[i]);
     }
+    return true;
 }
 
 void CodeCache::compare(std::span<const CodeIndex> codes, std::vector<bool>& holds) {
@@ -312,6 +314,7 @@ void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vect
     constexpr std::size_t kBatch = 256;
     stamp_bytes_now_.resize(kBatch * Entry::Piece::kMaxBytes);
     holds.assign(entries.size(), true);
+    is_target_gone_ = false;
     std::vector<ReadRange>& ranges = stamp_ranges_;
     std::vector<std::size_t>& owner = stamp_owners_;  // of each range: index into `entries`
     ranges.clear();
@@ -321,7 +324,9 @@ void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vect
         std::size_t nth = 0;  // of its owner
         for (std::size_t i = 0; i < ranges.size(); ++i) {
             if (i >= done) {
-                done += memory_.read(std::span(ranges).subspan(i)).complete;
+                const ReadOutcome outcome = memory_.read(std::span(ranges).subspan(i));
+                done += outcome.complete;
+                is_target_gone_ |= outcome.fault == ReadFault::kGone;
                 if (done == i) {  // this one can't be read
                     holds[owner[i]] = false;
                     ++done;

@@ -87,8 +87,8 @@ public:
     [[nodiscard]] std::int32_t line_at(CodeIndex index, std::int32_t instruction) const;
 
     // Compares the stamps of `used` with the target's memory, in few calls. Entries that changed or
-    // vanished are dropped and appended to `stale`.
-    void verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& stale);
+    // vanished are dropped and appended to `stale`. False: the target has ended, and there is no telling of any.
+    [[nodiscard]] bool verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& stale);
     // The same comparison alone: which of them stand there as they were read. A dropped one does not.
     void compare(std::span<const CodeIndex> codes, std::vector<bool>& holds);
     void drop(CodeIndex index);
@@ -138,6 +138,7 @@ private:
     std::vector<std::byte> stamp_bytes_now_;
     std::vector<ReadRange> stamp_ranges_;
     std::vector<std::size_t> stamp_owners_;
+    bool is_target_gone_ = false;  // as of the last comparison
     tsl::robin_map<std::uint64_t, CodeIndex> by_address_;
     tsl::robin_map<std::uint32_t, CodeIndex> by_version_;
     std::map<std::uint64_t, CodeIndex> by_bytecode_;  // start of the bytecode

@@ -23,7 +23,7 @@ void Epoch::mark_used(CodeIndex code) {
 }
 
 void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
-                std::chrono::nanoseconds when, SampleMarks marks, bool has_sure_names) {
+                std::chrono::nanoseconds when, SampleMarks marks, bool has_sure_names, bool is_truncated) {
     std::size_t& last = last_of(thread);
     std::size_t goes_on_from = 0;
     if (last != 0) {
@@ -40,13 +40,13 @@ void Epoch::add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nan
             return;
         }
     }
-    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_, marks}, path, goes_on_from, true, has_sure_names});
+    pending_.push_back({{stack, thread, 1, weight, when, all_ticks_, marks}, path, goes_on_from, true, has_sure_names, is_truncated});
     last = pending_.size();
 }
 
 void Epoch::add_many(ThreadIndex thread, StackId stack, PathId path, std::uint32_t samples, std::chrono::nanoseconds weight,
                      std::chrono::nanoseconds when) {
-    pending_.push_back({{stack, thread, samples, weight, when, all_ticks_, {}, true}, path, 0, false});
+    pending_.push_back({{stack, thread, samples, weight, when, all_ticks_, {}, true}, path, 0, false, false, false});
     last_of(thread) = pending_.size();
 }
 
@@ -63,12 +63,24 @@ bool Epoch::is_due(std::chrono::nanoseconds now) const {
 
 // Compares the stamps of these with the target: what holds was right for the samples of all ticks until then.
 void Epoch::confirm(std::span<const CodeIndex> codes, std::uint64_t ticks) {
-    codes_.verify(codes, stale_);
+    if (!codes_.verify(codes, stale_)) return judge_unasked(codes);
     for (const CodeIndex code : codes) {
         CodeCache::Entry& entry = codes_.entry(code);
         if (!entry.is_alive) continue;
         entry.checked = now_;
         entry.good_until = entry.verified_until = ticks;
+    }
+}
+
+// The target has ended. What was freed and made anew since the last check would bear the old name: that is left to be feared of
+// young code alone, where code was replaced a short while ago.
+void Epoch::judge_unasked(std::span<const CodeIndex> codes) {
+    if (now_ - last_stale_ >= kYoung) return;
+    for (const CodeIndex code : codes) {
+        const CodeCache::Entry& entry = codes_.entry(code);
+        if (!entry.is_alive || (entry.is_dated && now_ - entry.first_used >= kYoung)) continue;
+        codes_.drop(code);
+        stale_.push_back(code);
     }
 }
 
@@ -167,7 +179,7 @@ const Epoch::Result& Epoch::end(std::chrono::nanoseconds now, const std::uint64_
     for (Pending& pending : pending_) {
         if (!lost_.empty() && !pending.has_sure_names && has_lost_names(pending.path, pending.record.tick, &Stale::good_until)) {
             pending.record.stack = builder_.unproved(nullptr);
-            result_.demoted += pending.record.samples;
+            if (!pending.is_truncated) result_.demoted += pending.record.samples;
         }
         if (pending.goes_on_from != 0) {
             const std::size_t at = record_of_[pending.goes_on_from - 1];
@@ -184,11 +196,12 @@ const Epoch::Result& Epoch::end(std::chrono::nanoseconds now, const std::uint64_
         record_of_.push_back(result_.records.size());
         result_.records.push_back(pending.record);
     }
+    for (const Pending& pending : pending_) last_of_[pending.record.thread] = 0;
     result_.has_stale = !stale_.empty();
+    if (result_.has_stale) last_stale_ = now;
     wanted_ticks_ = stale_.empty() ? std::min(wanted_ticks_ * 2, kLongestTicks) : 1;
     stale_.clear();
     pending_.clear();
-    std::fill(last_of_.begin(), last_of_.end(), 0);
     open_ = 0;
     used_.clear();
     young_.clear();

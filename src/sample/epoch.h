@@ -5,7 +5,8 @@
 // target once more. What held is committed; a sample through code that changed meanwhile keeps its
 // weight under [unproved] and loses its names. After a change, epochs are one tick long, and double
 // while all is well: a target that makes and drops code all the time is checked at every sample. None is
-// longer than 50 ms, since what still waits when the target ends can't be checked any more.
+// longer than 50 ms, since what still waits when the target ends can't be checked any more: then code that is older than
+// 0.8 s is believed, and all code where no name was found stale for as long.
 //
 // A path that was proved meanwhile is what the names said: where one of them was not right, the proof is taken back.
 //
@@ -67,9 +68,10 @@ public:
     [[nodiscard]] bool is_wary() const { return wanted_ticks_ < kLongestTicks; }
     // Something else stands there by now, which was found before a sample of this tick went through it.
     void drop_replaced(CodeIndex code);
-    // `has_sure_names`: all of them were right at its copy, whatever has become of them.
+    // `has_sure_names`: all of them were right at its copy, whatever has become of them. `is_truncated`: it counts as having
+    // lost its callers already.
     void add(ThreadIndex thread, StackId stack, PathId path, std::chrono::nanoseconds weight,
-             std::chrono::nanoseconds when, SampleMarks marks = {}, bool has_sure_names = false);
+             std::chrono::nanoseconds when, SampleMarks marks = {}, bool has_sure_names = false, bool is_truncated = false);
     // Several equal stacks of one moment (tasks that wait alike), which weigh `weight` together: a record of its own.
     void add_many(ThreadIndex thread, StackId stack, PathId path, std::uint32_t samples, std::chrono::nanoseconds weight,
                   std::chrono::nanoseconds when);
@@ -94,6 +96,7 @@ private:
         std::size_t goes_on_from = 0;  // one plus the index of its thread's last, whose run it is but for a check of names
         bool is_run = true;            // of one sample a tick
         bool has_sure_names = false;
+        bool is_truncated = false;
     };
     struct Proof {
         PathId path;
@@ -106,6 +109,7 @@ private:
     };
     std::size_t& last_of(ThreadIndex thread);
     void confirm(std::span<const CodeIndex> codes, std::uint64_t ticks);
+    void judge_unasked(std::span<const CodeIndex> codes);
     // Whether a code on this path is not known to have been itself at this tick.
     [[nodiscard]] bool has_lost_names(PathId path, std::uint64_t tick, std::uint64_t Stale::*until) const;
     void take_back_proofs();
@@ -128,6 +132,7 @@ private:
     std::vector<CodeIndex> young_;  // of them
     std::vector<CodeIndex> to_verify_;
     std::vector<CodeIndex> stale_;
+    std::chrono::nanoseconds last_stale_{-kYoung};  // when a name was found to hold no more
     std::vector<Stale> lost_;  // by identity
     std::uint64_t copy_ = 0;  // number of the copy that is looked at
     CopyFor copy_for_ = CopyFor::kSamples;

@@ -97,6 +97,8 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
                                       const StackBuilder::Step& step) {
     const std::uint64_t words = codes_.entry(step.code).frame_words;
     if (words == 0 || caller.of_generator) return;
+    // The first one of a sample is made leaf first: its callers in lower chunks were read after the callee.
+    if (!reader.is_other_earlier() && reader.has_several_chunks()) return;
     // What was read for want of a planned copy is younger than both.
     const Address above = caller.address + 8 * words;
     if (reader.copy_of(above, reader.is_other_earlier()) == nullptr) return;

@@ -210,12 +210,12 @@ void Sampler::record_sampled(Thread& thread, const Sampled& sampled, bool collec
     thread.last_stack = stack;
     thread.last_names = names;
     thread.has_last = sampled.is_known && thread.seen == ThreadTriage::State::kBlocked;
-    record(thread, stack, names, when, weight, sampled.has_sure_names && !has_callers);
+    record(thread, stack, names, when, weight, sampled.has_sure_names && !has_callers, sampled.is_truncated && !has_callers);
 }
 
-void Sampler::record(Thread& thread, StackId stack, PathId names, nanoseconds when, nanoseconds weight, bool has_sure_names) {
+void Sampler::record(Thread& thread, StackId stack, PathId names, nanoseconds when, nanoseconds weight, bool has_sure_names, bool is_truncated) {
     const SampleMarks marks{thread.seen == ThreadTriage::State::kRunning, thread.holds_gil};
-    epoch_.add(index_of(thread), stack, names, weight, when - start_, marks, has_sure_names);
+    epoch_.add(index_of(thread), stack, names, weight, when - start_, marks, has_sure_names, is_truncated);
 }
 
 Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
@@ -252,6 +252,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     note_turn();
     for (Thread* thread : planned_) take_thread(*thread, take_copies(*thread, filled_of(*thread)), when, weight);
     take_woken(when, weight);
+    if (must_refresh_ && when != last_refresh_) take_new(when, weight);
     for (Thread* thread : native_planned_) take_native_thread(*thread, when, weight);
     if (native_ != nullptr) take_bare_threads(when, weight);
     if (has_chains_) take_chains(when, weight);
@@ -280,7 +281,9 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
 
 nanoseconds Sampler::settle() {
     if (stopper_ == nullptr || !stopper_->has_late()) return kLongestSettled;
-    holds_.spend(stopper_->release_late());
+    const nanoseconds held = stopper_->release_late();
+    holds_.spend(held);
+    budget_.lengthen(held);
     return stopper_->has_late() ? kSettleAgain : kLongestSettled;
 }
 

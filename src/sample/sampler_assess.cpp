@@ -252,6 +252,7 @@ StackId Sampler::sure_callers(const StackBuilder::Chain& chain, bool is_whole) {
     for (std::size_t depth = 0; !is_whole && depth < standing.frames; ++depth) {
         if (!has_sure_name(chain.steps[depth].code)) standing = {depth, false};
     }
+    while (standing.frames > 0 && codes_.entry(chain.steps[standing.frames - 1].code).is_hidden) standing = {standing.frames - 1, false};
     if (standing.frames == 0) return kRootStack;
     const StackBuilder::Step& last = chain.steps[standing.frames - 1];
     if (!standing.has_moved || builder_.is_full()) return standing.has_moved ? kRootStack : last.stack;
@@ -289,7 +290,7 @@ void Sampler::prove_by_stop(Thread& thread) {
     (void)while_stopped(*thread.runner, [&] {
         note_copy(Epoch::CopyFor::kProof);
         read_ranges();
-        const ThreadReader::Status status = thread.reader.take(memory_, filled_);
+        const ThreadReader::Status status = thread.reader.take(memory_, filled_, {}, ThreadReader::Target::kStands);
         // Code that is new is read while its frames stand.
         is_whole = status == ThreadReader::Status::kOk && build_whole(thread, thread.reader.walk(), other_chain_, Held::kStopped);
     });
@@ -297,7 +298,7 @@ void Sampler::prove_by_stop(Thread& thread) {
     builder_.prove(builder_.path_of(other_chain_));
     epoch_.mark_used(other_chain_);
     epoch_.note_proofs(epoch_.is_sure(other_chain_));
-    builder_.note_accepted(other_chain_, thread.state.address);
+    builder_.note_callers(other_chain_);
 }
 
 // Calls `work` while the thread is stopped, and returns true; or does neither. The budget of stops pays for both.

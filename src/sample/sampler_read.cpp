@@ -59,7 +59,7 @@ void Sampler::plan_read(nanoseconds when) {
     has_two_copies_ = false;
     ahead_.clear();
     const bool fast = is_fast();
-    if (!fast || when - last_slices_ >= kFastSlices) {
+    if (!fast || options_.which == WhichThreads::kGilHolder || when - last_slices_ >= kFastSlices) {
         last_slices_ = when;
         for (Interpreter& interpreter : interpreters_) {
             ranges_.push_back({interpreter.state.address + slice_begin_, interpreter.slice});
@@ -82,7 +82,7 @@ void Sampler::plan_read(nanoseconds when) {
         const bool moves = thread->seen == ThreadTriage::State::kRunning;
         thread->may_prove = thread->doubt_samples > 0 || (!fast && shape_.on_data_stack());
         const bool twice = moves && (thread->may_prove || (!fast && options_.with_lines));
-        if (native_ != nullptr && (stopper_ != nullptr || (!moves && thread->runner != nullptr))) {
+        if (takes_natively(*thread)) {
             if (thread->runner == thread.get()) native_planned_.push_back(thread.get());  // the others stand on its C stack
             continue;
         }
@@ -118,15 +118,41 @@ void Sampler::note_turn() {
 void Sampler::take_woken(nanoseconds when, nanoseconds weight) {
     for (Thread* thread : vouched_for_) {
         note_look(*thread, when, nanoseconds{0});
-        if (!wants(*thread)) continue;
-        thread->planned_tick = figures_.ticks;
-        thread->may_prove = false;
-        thread->version_range = filled_.size();  // not read
-        plan_look(*thread, ThreadReader::Copies::kOne);
-        note_copy(Epoch::CopyFor::kProof);  // of this thread alone
-        read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
-        take_thread(*thread, thread->reader.take(memory_, look_filled_), when, weight);
+        if (wants(*thread)) take_alone(*thread, when, weight);
     }
+}
+
+// Threads that have begun since the last tick, where a list or a thread of this one shows that there are any: else of threads
+// that live for a few periods each would lack its first sample.
+void Sampler::take_new(nanoseconds when, nanoseconds weight) {
+    if (target_.has_ended()) return;
+    last_refresh_ = when;
+    refresh_threads();
+    const std::vector<Thread*> fresh = new_threads_;
+    for (Thread* thread : fresh) {
+        note_look(*thread, when, nanoseconds{0});
+        if (!wants(*thread)) continue;
+        if (takes_natively(*thread)) {
+            if (thread->runner == thread) native_planned_.push_back(thread);
+        } else {
+            take_alone(*thread, when, weight);
+        }
+    }
+}
+
+void Sampler::take_alone(Thread& thread, nanoseconds when, nanoseconds weight) {
+    thread.planned_tick = figures_.ticks;
+    thread.may_prove = false;
+    thread.version_range = filled_.size();  // not read
+    plan_look(thread, ThreadReader::Copies::kOne);
+    note_copy(Epoch::CopyFor::kProof);  // of this thread alone
+    read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
+    take_thread(thread, thread.reader.take(memory_, look_filled_), when, weight);
+}
+
+bool Sampler::takes_natively(const Thread& thread) const {
+    const bool moves = thread.seen == ThreadTriage::State::kRunning;
+    return native_ != nullptr && (stopper_ != nullptr || (!moves && thread.runner != nullptr));
 }
 
 // What is seldom there stands last: where the call ends at it, nothing else is missing.

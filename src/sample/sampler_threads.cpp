@@ -5,6 +5,7 @@
 #include "sample/sampler.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pyprof {
 
@@ -21,6 +22,7 @@ const Sampler::Interpreter* Sampler::interpreter_of(const Thread& thread) const 
 
 void Sampler::refresh_threads() {
     must_refresh_ = false;
+    new_threads_.clear();
     ThreadList list = process_.read_threads(target_);
     figures_.errors += list.broken_lists;
 
@@ -63,8 +65,8 @@ void Sampler::refresh_threads() {
             threads.push_back(std::move(*known));
             continue;
         }
-        auto fresh = std::make_unique<Thread>(layout_, shape_, state, process_.tid_of(target_, state));
-        threads.push_back(std::move(fresh));
+        threads.push_back(std::make_unique<Thread>(layout_, shape_, state, process_.tid_of(target_, state)));
+        new_threads_.push_back(threads.back().get());
     }
     for (const auto& old : threads_) {
         if (!old) continue;
@@ -76,7 +78,8 @@ void Sampler::refresh_threads() {
         if (Interpreter* interpreter = interpreter_of(*old)) interpreter->names.forget(old->state.pthread);
         process_.forget_thread_ids();
     }
-    threads_ = std::move(threads);
+    std::erase(threads_, nullptr);
+    gone_threads_ = std::exchange(threads_, std::move(threads));
     find_c_stacks();
     place_turn_reader();
     for (const auto& thread : threads_) {

@@ -115,8 +115,14 @@ StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
     chain.misfit = kNoCode;
     chain.is_cut = false;
     chain.unchanged = common;
+    chain.goes_on = kNoStep;
     if (common == count && chain.steps.size() == count && chain.frames.size() == count) {
         return Built::kSame;
+    }
+    if (common < most) {
+        const RawFrame& before = chain.frames[chain.frames.size() - 1 - common];
+        const RawFrame& now = (*frames)[count - 1 - common];
+        if (before.address == now.address && before.code == now.code) chain.goes_on = common;
     }
     chain.frames = *frames;
     chain.steps.resize(common);
@@ -168,12 +174,20 @@ void StackBuilder::note_thread(Address& seen_in, Address thread) {
     if (seen_in != thread) seen_in = seen_in == kNullAddress ? thread : kSeveralThreads;
 }
 
+// A call that goes on counts once, however many samples meet it: of one long call nothing follows for the next ones.
 void StackBuilder::note_accepted(const Chain& chain, Address thread) {
+    note_callers(chain);
+    for (std::size_t i = chain.unchanged; i < chain.steps.size(); ++i) {
+        Lineage& lineage = lineage_of(codes_.entry(chain.steps[i].code).identity);
+        if (i != chain.goes_on) ++lineage.sightings;
+        note_thread(lineage.seen_in, thread);
+    }
+}
+
+void StackBuilder::note_callers(const Chain& chain) {
     for (std::size_t i = chain.unchanged; i < chain.steps.size(); ++i) {
         const Step& step = chain.steps[i];
-        Lineage& lineage = lineage_of(codes_.entry(step.code).identity);
-        ++lineage.sightings;
-        note_thread(lineage.seen_in, thread);
+        if (codes_.entry(step.code).is_hidden) continue;  // its path is its caller's
         if (raw(step.path) >= last_callers_.size()) last_callers_.resize(raw(step.path) + 1, kRootStack);
         last_callers_[raw(step.path)] = i == 0 ? kRootStack : chain.steps[i - 1].stack;
     }

@@ -33,12 +33,14 @@ public:
         StackId stack = kRootStack;
         PathId path = kRootPath;
     };
+    static constexpr std::size_t kNoStep = std::numeric_limits<std::size_t>::max();
     // A chain with the stacks that its prefixes stand for, root first.
     struct Chain {
         std::vector<RawFrame> frames;  // leaf first, as walked
         std::vector<Step> steps;       // root first, as long as frames where the chain made sense
         std::uint32_t marked_epoch = 0;  // its codes are noted as used in this epoch
         std::size_t unchanged = 0;       // steps that the last build left as they were
+        std::size_t goes_on = kNoStep;   // of the others, the one that is still the same call, at another instruction
         std::uint64_t drops = 0;         // code objects that were dropped before the last build
         std::vector<std::uint32_t> read_at;  // the steps whose code object was read after the frames were copied
         CodeIndex misfit = kNoCode;      // of a torn one: the code that its last frame's instruction does not lie in
@@ -71,8 +73,11 @@ public:
     void take_proofs(std::vector<PathId>& proofs);
     // Takes a proof back; the caller does so for every path that continues this one.
     void disprove(PathId path);
-    // A sample of this thread was accepted as this chain: counts for is_sole(), and remembers its callers' lines.
+    // A sample of this thread was accepted as this chain: calls that it has begun since the last one count for is_sole(), and
+    // its callers' lines are remembered.
     void note_accepted(const Chain& chain, Address thread);
+    // The chain is real, but no sample: its callers' lines alone are remembered.
+    void note_callers(const Chain& chain);
     // Whether `path` is the only known one that ends in its code, after so many sightings that another one
     // would have shown itself.
     [[nodiscard]] bool is_sole(PathId path, std::uint32_t sightings) const;
@@ -146,7 +151,7 @@ private:
     struct Lineage {  // of a code identity
         PathId first = kRootPath;     // the path that was proved first
         std::uint32_t paths = 0;      // proved ones that end in it
-        std::uint32_t sightings = 0;  // accepted samples that went through it afresh
+        std::uint32_t sightings = 0;  // calls of it that accepted samples met
         Address seen_in{};            // the thread of these, or kSeveralThreads
     };
     static constexpr Address kSeveralThreads{~0ULL};

@@ -24,6 +24,11 @@ public:
         longest_ = std::max(longest_, time);
         ++stops_;
     }
+    // A stop that was given up has held the thread for longer.
+    void lengthen(Nanoseconds time) {
+        spent_ += time;
+        longest_ = std::max(longest_, time);
+    }
     [[nodiscard]] std::uint64_t stops() const { return stops_; }
     [[nodiscard]] Nanoseconds spent() const { return spent_; }
     [[nodiscard]] Nanoseconds longest() const { return longest_; }

@@ -73,8 +73,9 @@ public:
         kGone,     // the thread state can't be read or is another's by now
     };
     // After the read: `filled` tells for each of this thread's ranges whether it was read, those ahead last. Reads what
-    // the plan missed and walks the copies.
-    Status take(Memory& memory, std::span<const std::uint8_t> filled, const CStackBytes& c_stack = {});
+    // the plan missed and walks the copies. kStands: the thread does not run from before the read until take() returns.
+    enum class Target : bool { kMoves, kStands };
+    Status take(Memory& memory, std::span<const std::uint8_t> filled, const CStackBytes& c_stack = {}, Target target = Target::kMoves);
 
     // Of two copies: whether the thread's second reading may stand for it, and the going over to it. From then on all is as
     // if it had been planned kAround, a microsecond later (but that the first copy was made leaf first).
@@ -99,7 +100,7 @@ public:
     [[nodiscard]] const std::byte* copy_of(Address address, bool other);
     // Whether the other copy holds at `address` the frame of a generator that had ended by then; where ended ones keep their
     // code (up to 3.13).
-    [[nodiscard]] bool had_ended(Address address) const;
+    [[nodiscard]] bool had_ended(Address address) const { return generator_state(address, true).value_or(0) > 0; }
     [[nodiscard]] Address leaf() const { return leaf_; }  // the pointer that dates the sample
     // 3.11 and 3.12: that of the loop which runs the leaf.
     [[nodiscard]] Address leaf_cframe() const { return leaf_cframe_; }
@@ -109,6 +110,7 @@ public:
         if (data_stack_.in_use() == 0) return kNullAddress;
         return data_stack_[data_stack_.in_use() - 1].begin + (data_stack_.in_use() == 1 ? 8U : 0U);
     }
+    [[nodiscard]] bool has_several_chunks() const { return data_stack_.in_use() > 1; }
     // Whether the lowest frame of a chunk can stand there.
     [[nodiscard]] bool is_chunk_start(Address address) const;
     [[nodiscard]] const WalkLimits& limits() const { return limits_; }
@@ -122,6 +124,12 @@ public:
     }
 
 private:
+    // Of the frames of one thread: what kMaxSteps of the usual size take.
+    static constexpr std::uint64_t kMaxCopyBytes = 64U << 20;
+    // Frames off the data stack that are not known yet: so many a sample are read one by one. More are learnt the next time.
+    static constexpr std::size_t kMaxSingleMisses = 256;
+    static constexpr std::size_t kMaxCandidates = 256;
+
     struct Region {
         Address begin{};
         Address end{};
@@ -152,7 +160,9 @@ private:
     [[nodiscard]] Address thread_pointer(const Pointers& pointers, Offset offset) const;
     [[nodiscard]] std::optional<Address> planned_leaf(const Pointers& pointers) const;  // nothing: it was not read
     void learn_cframe(Address cframe);
-    std::optional<Address> leaf_of_previous_cframe();
+    [[nodiscard]] bool may_be_left_over() const;
+    std::optional<Address> leaf_of_previous_cframe(Memory& memory);
+    std::optional<std::uint64_t> word_that_stands(Memory& memory, Address at) const;
     std::optional<Address> find_leaf(Memory& memory);  // nothing: it can't be read
     void follow_chunks(Memory& memory);
     [[nodiscard]] std::size_t region_of(std::size_t chunk) const;
@@ -167,6 +177,8 @@ private:
     [[nodiscard]] bool was_gone(std::size_t chunk) const;
     [[nodiscard]] std::optional<std::size_t> unread_chunk() const;
     [[nodiscard]] std::uint64_t bytes_in_last_chunk() const;
+    // gi_frame_state of the generator whose frame this is, where that copy holds it.
+    [[nodiscard]] std::optional<std::int8_t> generator_state(Address frame, bool other) const;
     [[nodiscard]] const std::byte* copy_in(const Region& region, Address begin, bool other) const;
     const std::byte* find_copy(Address address, bool other);
     const std::byte* find_copy_elsewhere(Address begin, bool other);
@@ -224,7 +236,8 @@ private:
     std::vector<Planned> planned_;
     std::vector<std::size_t> order_;  // of the regions, those that the leaf most likely stands in first
     Copies copies_ = Copies::kOne;
-    CStackBytes c_stack_;  // within take() alone
+    CStackBytes c_stack_;               // within take() alone
+    Target target_ = Target::kMoves;    // the same
 
     std::vector<Region> extra_regions_;  // read directly for this sample
     std::vector<std::size_t> extra_chunks_;                    // of them: parts of a chunk

@@ -30,7 +30,7 @@ struct Codes {
     std::string name_of(CodeIndex index) { return std::string(stacks.string(cache.entry(index).name)); }
     std::vector<CodeIndex> verify(std::vector<CodeIndex> used) {
         std::vector<CodeIndex> stale;
-        cache.verify(used, stale);
+        REQUIRE(cache.verify(used, stale));
         return stale;
     }
     // The value of a frame's instruction field for this index.

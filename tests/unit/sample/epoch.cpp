@@ -204,7 +204,7 @@ TEST_CASE("epoch: code that can't be read any more is not vouched for") {
         EpochFixture fixture(known.layout);
         const Address main = fixture.code("main");
         fixture.sample({main}, 10ms);
-        fixture.memory.end_process();
+        fixture.memory.unmap(main, known.layout.code.size);
         const auto records = fixture.end();
         REQUIRE(records.size() == 1);
         CHECK(fixture.text(records[0].stack) == "[unproved]");
@@ -302,4 +302,51 @@ TEST_CASE("epoch: samples that wait are bounded") {
         REQUIRE(++waiting <= 1U << 14U);
     }
     CHECK(waiting > 1'000);
+}
+
+TEST_CASE("epoch: a sample that has lost its callers already is not counted twice when it loses its name") {
+    for_each_layout([](const KnownLayout& known) {
+        EpochFixture fixture(known.layout);
+        const Address main = fixture.code("main");
+        const Address leaf = fixture.code("leaf");
+        StackBuilder::Chain chain;
+        (void)fixture.stack_builder.build(fixture.walk({main, leaf}), chain);
+        fixture.epoch.mark_used(chain);
+        fixture.epoch.add(0, fixture.stack_builder.stack_of(chain), fixture.stack_builder.path_of(chain), 10ms, 10ms, {}, false, true);
+        fixture.epoch.add(1, fixture.stack_builder.stack_of(chain), fixture.stack_builder.path_of(chain), 10ms, 10ms, {}, false, false);
+        fixture.replace(leaf, "other");
+        CHECK(fixture.epoch.end(fixture.now, nullptr).demoted == 1);
+    });
+}
+
+// Where the target has ended there is nothing to compare with.
+TEST_CASE("epoch: the last samples of a target keep their names, but for young code where code was being replaced") {
+    for_each_layout([](const KnownLayout& known) {
+        const auto last_sample = [&](bool replaces, std::chrono::nanoseconds age) {
+            EpochFixture fixture(known.layout);
+            const Address main = fixture.code("main");
+            const Address leaf = fixture.code("leaf");
+            const Address other = fixture.code("other");
+            fixture.sample({main, leaf}, 10ms);
+            fixture.sample({other}, 10ms, 1);
+            fixture.epoch.tick(fixture.now);
+            (void)fixture.end();
+            fixture.now += age;
+            if (replaces) {
+                fixture.sample({other}, 10ms, 1);
+                fixture.replace(other, "another");
+                fixture.epoch.tick(fixture.now);
+                (void)fixture.end();
+            }
+            fixture.sample({main, leaf}, 30ms);
+            fixture.memory.end_process();
+            fixture.epoch.tick(fixture.now += 10ms);
+            const auto records = fixture.end();
+            REQUIRE(records.size() == 1);
+            return fixture.text(records[0].stack);
+        };
+        CHECK(last_sample(false, 100ms) == "main;leaf");
+        CHECK(last_sample(true, 2s) == "main;leaf");
+        CHECK(last_sample(true, 100ms) == "[unproved]");
+    });
 }

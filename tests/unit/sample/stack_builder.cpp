@@ -215,6 +215,52 @@ TEST_CASE("stack builder: a code has a sole caller until a second path is proved
     CHECK_FALSE(fixture.stack_builder.sole_stack(leaf, 1, kThread));
 }
 
+TEST_CASE("stack builder: one long call is one sighting, however many samples meet it") {
+    Fixture fixture(known_layouts(PYPROF_TEST_DIR).front().layout);
+    const Address main = fixture.code("main");
+    const Address f = fixture.code("f");
+    StackBuilder::Chain chain;
+    for (const int index : {2, 4, 6, 8}) {
+        Walk walk = fixture.walk({main, f});
+        walk.frames.front().instruction = fixture.instruction(f, index);
+        (void)fixture.stack_builder.build(walk, chain);
+        fixture.stack_builder.prove(fixture.stack_builder.path_of(chain));
+        fixture.stack_builder.note_accepted(chain, kThread);
+    }
+    const PathId path = fixture.stack_builder.path_of(chain);
+    CHECK(fixture.stack_builder.is_sole(path, 1));
+    CHECK_FALSE(fixture.stack_builder.is_sole(path, 2));
+    // Another call, from another place in main.
+    Walk walk = fixture.walk({main, f});
+    walk.frames.back().instruction = fixture.instruction(main, 2);
+    (void)fixture.stack_builder.build(walk, chain);
+    fixture.stack_builder.note_accepted(chain, kThread);
+    CHECK(fixture.stack_builder.is_sole(path, 2));
+}
+
+// A class is called through a frame that is shown nowhere (3.12 on).
+TEST_CASE("stack builder: a hidden frame is nobody's caller") {
+    for_each_layout([](const KnownLayout& known) {
+        Fixture fixture(known.layout);
+        const Address main = fixture.code("main");
+        if (!has(known.layout.code.first_traceable)) return;
+        const Address hidden = fixture.code("<init>");
+        fixture.builder.put_field(hidden, known.layout.code.first_traceable, 40, 4);
+        const Address init = fixture.code("__init__");
+        StackBuilder::Chain chain;
+        (void)fixture.stack_builder.build(fixture.walk({main, hidden, init}), chain);
+        REQUIRE(fixture.text(fixture.stack_builder.stack_of(chain)) == "main;__init__");
+        fixture.stack_builder.prove(fixture.stack_builder.path_of(chain));
+        fixture.stack_builder.note_accepted(chain, kThread);
+        const auto of_main = fixture.stack_builder.sole_stack(fixture.frame(main, 0x9000), 1, kThread);
+        REQUIRE(of_main);
+        CHECK(fixture.text(of_main->stack) == "main");
+        const auto of_init = fixture.stack_builder.sole_stack(fixture.frame(init, 0x9000), 1, kThread);
+        REQUIRE(of_init);
+        CHECK(fixture.text(of_init->stack) == "main;__init__");
+    });
+}
+
 TEST_CASE("stack builder: leaves that stand alone follow the one known path to them, until there are two") {
     Fixture fixture(known_layouts(PYPROF_TEST_DIR).front().layout);
     const Address main = fixture.code("main");

@@ -622,3 +622,43 @@ TEST_CASE("thread reader: a loop that has put up its cframe, but no frame yet, i
         CHECK(reading.reader->leaf_cframe() == running);
     });
 }
+
+// In between, the pointer in a cframe is the rest of an earlier loop at the same place, and may lead to frames that look whole.
+TEST_CASE("thread reader: where the thread stands, what an earlier loop left in the cframe is no leaf") {
+    for_each_layout([](const KnownLayout& known) {
+        if (known.layout.frame_root != FrameRoot::kThreadCframe) return;
+        Reading reading(known.layout);
+        auto waits = reading.plain(kNullAddress);
+        waits.stack = 1;
+        const Address root = reading.entered(waits);
+        const Address leaf = reading.push(root);
+        reading.builder.put_field(leaf, known.layout.frame.stacktop, static_cast<std::uint32_t>(-1), 4);  // it executes: C code runs
+        // What it called last time has been left since: above the top of the stack.
+        const Address top = reading.stack.top;
+        auto left = reading.plain(leaf);
+        left.stack = 1;
+        const Address popped = reading.builder.any_frame(reading.stack, left);
+        reading.builder.put_field(reading.thread, known.layout.thread.datastack_top, raw(top));
+        const Address begun = with_cframe(reading, popped, kNullAddress);
+        const Address running = with_cframe(reading, leaf, kNullAddress);
+        reading.builder.put_field(begun, known.layout.cframe.previous, raw(running));
+        reading.builder.put_field(reading.thread, known.layout.thread.cframe, raw(begun));
+        reading.target = ThreadReader::Target::kStands;
+        CHECK(reading.sample() == Status::kOk);
+        CHECK(reading.reader->leaf() == leaf);
+        // A call that is about to enter its loop has no caller yet: it would be the root of a stack of its own.
+        reading.builder.put_field(reading.thread, known.layout.thread.datastack_top, raw(reading.stack.top));
+        reading.builder.put_field(popped, known.layout.frame.back, 0);
+        CHECK(reading.sample() == Status::kOk);
+        CHECK(reading.reader->leaf() == leaf);
+        // One that executes is what runs.
+        reading.builder.put_field(popped, known.layout.frame.back, raw(leaf));
+        reading.builder.put_field(popped, known.layout.frame.stacktop, static_cast<std::uint32_t>(-1), 4);
+        CHECK(reading.sample() == Status::kOk);
+        CHECK(reading.reader->leaf() == popped);
+        // So is one that waits for a trace function in C.
+        reading.builder.put_field(popped, known.layout.frame.stacktop, 1, 4);
+        CHECK(reading.sample() == Status::kOk);
+        CHECK(reading.reader->leaf() == popped);
+    });
+}
