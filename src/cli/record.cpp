@@ -216,6 +216,7 @@ void RecordCommand::sample(nanoseconds end) {
     options.sampler.with_lines = !settings_.functions_only;
     if (settings_.duration) options.duration = end - began_;
     options.keep_spans = format_->wants_spans;
+    options.by_thread = settings_.per_thread || format_->wants_spans;
     options.may_stop = !settings_.nonblocking;
     options.native = settings_.native;
     options.naming = {settings_.native_all, download_};

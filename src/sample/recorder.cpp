@@ -159,16 +159,21 @@ void Recorder::add_sample(const SampleRecord& record) {
 
 void Recorder::take_threads() {
     const std::lock_guard lock(mutex_);
-    for (ProfiledThread& thread : new_threads_) profile_.add_thread(std::move(thread));
+    for (ProfiledThread& thread : new_threads_) {
+        if (options_.by_thread || seen_threads_ == 0) profile_.add_thread(std::move(thread));
+        ++seen_threads_;
+    }
     new_threads_.clear();
-    for (auto& [thread, name] : new_names_) profile_.name_thread(thread, std::move(name));
+    for (auto& [thread, name] : new_names_) {
+        if (options_.by_thread) profile_.name_thread(thread, std::move(name));
+    }
     new_names_.clear();
 }
 
 std::chrono::milliseconds Recorder::drain_pause() const {
     if (options_.sampler.rate_hz <= 0) return kFastDrainPause;
     if (options_.sampler.async.mode == AsyncMode::kAll) return kLeastDrainPause;
-    const double records_per_second = options_.sampler.rate_hz * static_cast<double>(std::max<std::size_t>(1, profile_.threads().size()));
+    const double records_per_second = options_.sampler.rate_hz * static_cast<double>(std::max<std::size_t>(1, seen_threads_));
     const double pause_ms = 1000.0 * (kRingRecords / 4.0) / records_per_second;
     return std::chrono::milliseconds(static_cast<std::int64_t>(
         std::clamp<double>(pause_ms, kLeastDrainPause.count(), kMostDrainPause.count())));
@@ -178,8 +183,8 @@ void Recorder::drain(const Observer& observer) {
     take_threads();
     SampleRecord record;
     while (ring_.try_pop(record)) {
-        if (record.thread >= profile_.threads().size()) take_threads();
-        profile_.add(record.thread, record.stack, record.samples, record.weight, record.when);
+        if (record.thread >= seen_threads_) take_threads();
+        profile_.add(options_.by_thread ? record.thread : 0, record.stack, record.samples, record.weight, record.when);
         if (observer) observer(record);
     }
     if (natives_ != nullptr) natives_->prepare();

@@ -25,6 +25,7 @@ struct RecordingOptions {
     SamplerOptions sampler;
     std::optional<std::chrono::nanoseconds> duration;
     bool keep_spans = false;  // samples in the order of time, too
+    bool by_thread = true;    // else those of all threads are added up as of one: a program may begin any number of them
     bool native = false;      // native frames, too
     NativeNamingOptions naming;  // ... what they are called
     bool may_stop = true;     // short stops of a thread, to prove what can't be proved otherwise
@@ -82,6 +83,7 @@ private:
     std::shared_ptr<NativeAddresses> natives_;
     Profile profile_;
     SpscRing<SampleRecord> ring_;
+    std::size_t seen_threads_ = 0;
     std::uint64_t lost_ = 0;
     std::chrono::nanoseconds first_sample_{0};
 

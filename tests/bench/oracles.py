@@ -75,12 +75,15 @@ ORACLES = {
 
 
 def judge(oracle, stacks):
-    """(samples that claim to be whole, those of them that can't be, an example)"""
+    """(samples that claim to be whole, those that can't be, an example); of others the callers that they are sure of are judged."""
     accepted, impossible, example = 0, 0, ""
     for names, count in stacks.items():
-        if any(name.startswith("[") for name in names):
+        if "[unproved]" in names[1:]:
+            names = names[:names.index("[unproved]")]
+        elif any(name.startswith("[") for name in names):
             continue
-        accepted += count
+        else:
+            accepted += count
         below = list(names)
         while below and below[0] != "<module>":
             del below[0]

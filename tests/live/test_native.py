@@ -94,6 +94,7 @@ def test_native_callbacks(python, tmp_path, note):
         stats[key] for key in ("native", "native_cut", "native_unplaced", "native_none", "stops", "held_back")))
     assert stats["native"] > 0
     assert stats["native_unplaced"] == 0
+    assert stats["native_cut"] <= 0.01 * stats["native"] + 2
     without_path = 0
     for stack, count in recording.profile.stacks:
         names = names_of(stack)
@@ -132,6 +133,18 @@ def test_native_nonblocking_stops_nothing(any_python, tmp_path):
         recording = record(program.pid, tmp_path, 1, 100, "--native", "--nonblocking")
     assert recording.stats["stops"] == 0
     assert recording.profile.total > 0
+
+
+def test_native_nonblocking_shows_where_threads_sleep(python, tmp_path):
+    """The kernel tells their stack and instruction pointers, which is enough for what the C library sleeps in."""
+    with Program(python, "threads_state.py", 60) as program:
+        program.ready()
+        recording = record(program.pid, tmp_path, 1, 100, "--native", "--nonblocking", "--idle")
+    assert recording.stats["stops"] == 0
+    asleep = [frames for frames, _ in recording.profile.stacks if "wait_sleep" in names_of(frames)]
+    assert asleep
+    for frames in asleep:
+        assert frames[-1].is_marker and not frames[-2].is_marker and not frames[-2].file.endswith(".py"), frames
 
 
 # --- the other scenes, on the three ways of joining ----------------------------------------------

@@ -69,13 +69,16 @@ def enough_whole_ones(profile):
 
 
 def whole_stacks(recording, note):
-    """Stacks that claim to be whole. The rest says openly that its path is unknown, and is counted."""
+    """Stacks that claim to be whole, and the callers that others are sure of. What is above those is openly unknown, and counted."""
     whole, open_ones = [], 0
     for stack, count in recording.profile.stacks:
-        if any(frame.is_marker for frame in stack):
-            open_ones += count
-        else:
-            whole.append(([plain(frame.name) for frame in stack], count))
+        names = [plain(frame.name) for frame in stack]
+        if not any(frame.is_marker for frame in stack):
+            whole.append((names, count))
+            continue
+        open_ones += count
+        if "[unproved]" in names[1:]:
+            whole.append((names[:names.index("[unproved]")], count))
     total = recording.profile.total
     note("%d of %d samples without a proved path, %s refused, %s late" % (
         open_ones, total, recording.stats["refused"], recording.stats["late"]))
