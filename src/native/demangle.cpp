@@ -42,20 +42,11 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
                        [&](std::string_view beginning) { return text.substr(0, beginning.size()) == beginning; });
 }
 
-}  // namespace
-
-std::string_view without_clone_suffix(std::string_view symbol) {
-    const std::size_t dot = symbol.find('.', 1);
-    return dot == std::string_view::npos || symbol.front() == '.' ? symbol : symbol.substr(0, dot);
-}
-
-std::string demangle(std::string_view symbol) {
-    constexpr std::string_view kStub = "@plt";
-    if (symbol.ends_with(kStub)) return demangle(symbol.substr(0, symbol.size() - kStub.size())).append(kStub);
+std::string decoded_name(std::string_view symbol) {
     symbol = symbol.substr(0, symbol.find('@'));
     // The C library's second name of a function, for calls within it.
     if (symbol.substr(0, 5) == "__GI_") symbol.remove_prefix(5);
-    if (symbol.empty() || symbol.size() > kLongestSymbol) return std::string(symbol.substr(0, kLongestSymbol));
+    if (symbol.empty()) return {};
     const bool may_be_rust = starts_with_any(symbol, {"_R", "_ZN"});
     const bool may_be_cpp = starts_with_any(symbol, {"_Z"});
     // Legacy Rust escapes characters as "..": its names end with the hash, behind which suffixes begin.
@@ -71,6 +62,20 @@ std::string demangle(std::string_view symbol) {
         if (std::string text = decoded(cplus_demangle_v3_callback, base); !text.empty()) return text;
     }
     return base;
+}
+
+}  // namespace
+
+std::string_view without_clone_suffix(std::string_view symbol) {
+    const std::size_t dot = symbol.find('.', 1);
+    return dot == std::string_view::npos || symbol.front() == '.' ? symbol : symbol.substr(0, dot);
+}
+
+std::string demangle(std::string_view symbol) {
+    if (symbol.size() > kLongestSymbol) return std::string(symbol.substr(0, kLongestSymbol));
+    constexpr std::string_view kStub = "@plt";
+    if (symbol.ends_with(kStub)) return decoded_name(symbol.substr(0, symbol.size() - kStub.size())).append(kStub);
+    return decoded_name(symbol);
 }
 
 }  // namespace pyprof

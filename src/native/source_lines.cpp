@@ -6,6 +6,7 @@
 #include <dwarf.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace pyprof {
 namespace {
@@ -14,6 +15,7 @@ constexpr std::uint32_t kDeepest = 128;
 constexpr std::size_t kMostDies = std::size_t{64} << 20;  // of one file, over all units that are looked at
 constexpr std::size_t kMostRanges = std::size_t{4} << 20;
 constexpr std::size_t kMostInlined = 64;
+constexpr std::size_t kLongestName = 4096;
 
 // Calls `take(begin, end)` for each range of code of `die`.
 template <class Take>
@@ -102,7 +104,7 @@ std::string SourceLines::name_of(Dwarf_Die& function) {
         if (linked != nullptr) return demangle(linked);
     }
     const char* name = dwarf_diename(&function);
-    return name == nullptr ? std::string() : std::string(name);
+    return name == nullptr ? std::string() : std::string(name, ::strnlen(name, kLongestName));
 }
 
 std::vector<SourceLevel> SourceLines::find(FileAddress address) {

@@ -6,12 +6,14 @@ the commands of watch, and walks.
 
 Line tables come from tests/layouts/lines/*.txt, debug offsets from tests/layouts/debug_offsets/*.bin,
 objects from small memories written here: sys.modules down to a thread's name, on each kind of layout.
-Files of native code are a perf map, a jitdump and a small ELF file with a debug link, a build-id and a search table.
+Files of native code are a perf map, a jitdump and a small ELF file with a debug link, a build-id and a search table, or
+with debug information.
 Walks are a thread with a stack of two functions, by the fields of tests/layouts/expected.
 """
 import os
 import struct
 import sys
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYOUTS = os.path.join(HERE, "..", "layouts")
@@ -326,6 +328,32 @@ def made_code():
     save("made_code", "dump-record-too-small", struct.pack("<BH", 1, 40) + header + struct.pack("<IIQ", 0, 3, 9) + records)
 
 
+def elf_file(contents):
+    """Sections of (name, type, flags, address, content, link, entry size) in one loaded segment at 0x1000."""
+    names = b"\0" + b"\0".join(entry[0] for entry in contents) + b"\0.shstrtab\0"
+    contents = [*contents, (b".shstrtab", 3, 0, 0, names, 0, 0)]
+    body, headers = b"", bytes(64)
+    for name, kind, flags, address, content, link, entry in contents:
+        headers += struct.pack("<IIQQQQIIQQ", names.index(name), kind, flags, address, 0x1000 + len(body), len(content), link, 0, 1, entry)
+        body += content + bytes(-len(content) % 16)
+    program = struct.pack("<IIQQQQQQ", 1, 5, 0x1000, 0x1000, 0x1000, len(body), len(body), 0x1000)
+    head = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0x1000 + len(body), 0, 64, 56, 1, 64,
+                                                      len(contents) + 1, len(contents))
+    return (head + program).ljust(0x1000, b"\0") + body + headers, 0x1000 + len(body)
+
+
+def function_named(name):
+    """The sections of debug information of one function; its name is packed."""
+    abbreviations = bytes([1, 0x11, 1, 0x11, 1, 0x12, 7, 0, 0]) + bytes([2, 0x2E, 0, 0x6E, 0x0E, 0x11, 1, 0x12, 7, 0, 0, 0])
+    unit = struct.pack("<HIBBQQBIQQB", 4, 0, 8, 1, 0x1000, 128, 2, 0, 0x1000, 128, 0)
+    packed = struct.pack("<IIQQ", 1, 0, len(name) + 1, 1) + zlib.compress(name + b"\0", 9)
+    return [
+        (b".debug_info", 1, 0, 0, struct.pack("<I", len(unit)) + unit, 0, 0),
+        (b".debug_abbrev", 1, 0, 0, abbreviations, 0, 0),
+        (b".debug_str", 1, 0x800, 0, packed, 0, 0),
+    ]
+
+
 def native_file():
     table = struct.pack("<BBBBiI", 1, 0x1B, 3, 0x3B, -16, 3) + struct.pack("<6i", 0, 0, 0x40, 16, 0x1000, 32)
     save("native_file", "starts", b"\1" + table)
@@ -342,19 +370,12 @@ def native_file():
         (b".note.gnu.build-id", 7, 2, 0x1200, struct.pack("<III", 4, 20, 3) + b"GNU\0" + bytes(range(20)), 0, 0),
         (b".eh_frame_hdr", 1, 2, 0x1300, table, 0, 0),
     ]
-    names = b"\0" + b"\0".join(entry[0] for entry in contents) + b"\0.shstrtab\0"
-    contents.append((b".shstrtab", 3, 0, 0, names, 0, 0))
-    body, headers = b"", bytes(64)
-    for name, kind, flags, address, content, link, entry in contents:
-        headers += struct.pack("<IIQQQQIIQQ", names.index(name), kind, flags, address, 0x1000 + len(body), len(content), link, 0, 1, entry)
-        body += content + bytes(-len(content) % 16)
-    program = struct.pack("<IIQQQQQQ", 1, 5, 0x1000, 0x1000, 0x1000, len(body), len(body), 0x1000)
-    head = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0x1000 + len(body), 0, 64, 56, 1, 64,
-                                                      len(contents) + 1, len(contents))
-    whole = (head + program).ljust(0x1000, b"\0") + body + headers
+    whole, end = elf_file(contents)
     save("native_file", "elf", b"\0" + whole)
-    save("native_file", "elf-cut", b"\0" + whole[: 0x1000 + len(body) // 2])
+    save("native_file", "elf-cut", b"\0" + whole[: (0x1000 + end) // 2])
     save("native_file", "link-without-end", b"\0" + whole.replace(b"x.debug\0", b"x.debugx"))
+    # Stripped of one suffix after the other by calls in calls, such a name would overflow the stack.
+    save("native_file", "name-of-stubs", b"\0" + elf_file([contents[0], *function_named(b"@plt" * 100000)])[0])
 
 
 line_tables()

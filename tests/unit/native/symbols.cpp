@@ -79,6 +79,14 @@ TEST_CASE("demangle: a name that would grow without end stays as it is") {
     CHECK(demangle(std::string(100'000, 'a')).size() <= 4096);
 }
 
+TEST_CASE("demangle: of a name that is nothing but stubs one suffix is taken off, and of one too long none") {
+    std::string stubs;
+    for (int i = 0; i < 100'000; ++i) stubs += "@plt";
+    CHECK(demangle(stubs) == stubs.substr(0, 4096));
+    CHECK(demangle("memcpy@plt@plt") == "memcpy@plt");
+    CHECK(demangle("@plt") == "@plt");
+}
+
 TEST_CASE("symbols: the function, the inlined one and their lines") {
     std::string path;
     const void* here = shop::inlined_work();
