@@ -7,6 +7,7 @@
 #include <libiberty/demangle.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 namespace pyprof {
@@ -42,6 +43,23 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
                        [&](std::string_view beginning) { return text.substr(0, beginning.size()) == beginning; });
 }
 
+// Of GCC (clone_function_name, its callers, and omp-low.cc) and of LLVM.
+constexpr std::array kClones{std::string_view("cold"), std::string_view("localalias"), std::string_view("omp_outlined")};
+constexpr std::array kNumberedClones{
+    std::string_view("cold"),       std::string_view("part"),    std::string_view("constprop"), std::string_view("isra"),
+    std::string_view("lto_priv"),   std::string_view("_omp_fn"), std::string_view("simdclone"), std::string_view("llvm"),
+    std::string_view("localalias"), std::string_view("__uniq"),  std::string_view("specialized"), std::string_view("omp_outlined"),
+};
+
+template <class Words>
+bool is_one_of(const Words& words, std::string_view word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool is_number(std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 std::string decoded_name(std::string_view symbol) {
     symbol = symbol.substr(0, symbol.find('@'));
     // The C library's second name of a function, for calls within it.
@@ -54,7 +72,8 @@ std::string decoded_name(std::string_view symbol) {
     if (may_be_rust) {
         if (std::string text = decoded(rust_demangle_callback, std::string(plain)); !text.empty()) return text;
     }
-    std::string base(without_clone_suffix(symbol));
+    // Other mangled names hold no dot.
+    std::string base(may_be_cpp || may_be_rust ? symbol.substr(0, symbol.find('.')) : without_clone_suffix(symbol));
     if (may_be_rust) {
         if (std::string text = decoded(rust_demangle_callback, base); !text.empty()) return text;
     }
@@ -66,9 +85,25 @@ std::string decoded_name(std::string_view symbol) {
 
 }  // namespace
 
+// "cold" of "run.cold", "isra" of "run.isra.0"; other parts of a name belong to it, such as those of Go's
+// "main.(*T).run" and its closure "main.run.func1.2".
 std::string_view without_clone_suffix(std::string_view symbol) {
-    const std::size_t dot = symbol.find('.', 1);
-    return dot == std::string_view::npos || symbol.front() == '.' ? symbol : symbol.substr(0, dot);
+    for (;;) {
+        const std::size_t dot = symbol.rfind('.');
+        if (dot == std::string_view::npos || dot == 0) return symbol;
+        const std::string_view last = symbol.substr(dot + 1);
+        std::string_view rest = symbol.substr(0, dot);
+        if (is_number(last)) {
+            const std::size_t word = rest.rfind('.');
+            // A function of a function (GCC) or one of several static ones of a name (LLVM).
+            if (word == std::string_view::npos) return rest;
+            if (word == 0 || !is_one_of(kNumberedClones, rest.substr(word + 1))) return symbol;
+            rest = rest.substr(0, word);
+        } else if (!is_one_of(kClones, last)) {
+            return symbol;
+        }
+        symbol = rest;
+    }
 }
 
 std::string demangle(std::string_view symbol) {

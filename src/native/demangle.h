@@ -13,7 +13,7 @@ namespace pyprof {
 // A clone's suffix (.cold, .part.0, .constprop.0, .llvm.123) and a version (@@GLIBC_2.34) are dropped.
 std::string demangle(std::string_view symbol);
 
-// "list_sort.isra.0" -> "list_sort". Names that begin with a dot stay.
+// "list_sort.isra.0.cold" -> "list_sort": what GCC and LLVM append. Other dots are the name's own ("runtime.mallocgc").
 std::string_view without_clone_suffix(std::string_view symbol);
 
 }  // namespace pyprof

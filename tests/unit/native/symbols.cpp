@@ -70,6 +70,21 @@ TEST_CASE("demangle: C++ and Rust, suffixes and versions dropped") {
     CHECK(demangle("_Z") == "_Z");
 }
 
+TEST_CASE("demangle: what compilers append is dropped, in whatever number; other dots are the name's own") {
+    for (const char* symbol : {"work.cold", "work.cold.2962", "work.part.0", "work.constprop.0.cold", "work.isra.0.part.1.constprop.2",
+                               "work.lto_priv.0.lto_priv.1", "work.localalias", "work.llvm.1234567890", "work.7", "work.7.llvm.12",
+                               "work._omp_fn.0", "work.__uniq.99.llvm.3"}) {
+        CHECK(demangle(symbol) == "work");
+    }
+    CHECK(demangle("_ZN4shop4workEv.resume.cold") == "shop::work");
+    CHECK(demangle("_RNvCs1234_7mycrate3foo.llvm.12") == "mycrate::foo");
+    // Go's, GCC's versions of one function for several processors, and names that only look like what is appended.
+    for (const char* symbol : {"runtime.mallocgc", "main.(*T).Foo", "main.main.func1.2", "main.init.0", "main.part", "many.avx2",
+                               "work.isra", "work.0x10", "work.", "..", ".cold", ".part.0"}) {
+        CHECK(demangle(symbol) == symbol);
+    }
+}
+
 TEST_CASE("demangle: a name that would grow without end stays as it is") {
     // Each argument is a pair of the one before: twice as long each time.
     std::string symbol = "_Z1fSt4pairIiiE";
