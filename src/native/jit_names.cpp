@@ -5,8 +5,8 @@
 
 #include <pyprof/memory.h>
 
-#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 namespace pyprof {
 namespace {
@@ -34,10 +34,26 @@ std::optional<std::uint64_t> take_hex(std::string_view& line) {
 
 }  // namespace
 
+// The parts of other ranges that the new one does not cover keep their names.
 void JitNames::add(std::uint64_t begin, std::uint64_t size, std::string_view name) {
-    if (size == 0 || size > ~begin || name.empty() || ranges_.size() >= kMostRanges) return;
-    ranges_.push_back({begin, begin + size, std::string(name.substr(0, kLongestName))});
-    is_sorted_ = false;
+    if (size == 0 || size > ~begin || name.empty()) return;
+    const std::uint64_t end = begin + size;
+    cut(begin);
+    cut(end);
+    ranges_.erase(ranges_.lower_bound(begin), ranges_.lower_bound(end));
+    if (ranges_.size() >= kMostRanges) return;
+    ranges_.emplace(begin, Range{end, std::make_shared<const std::string>(name.substr(0, kLongestName))});
+}
+
+// Where a range holds `address` behind its start, a second one begins there. The two share their name: else one long
+// name could be made to fill the memory.
+void JitNames::cut(std::uint64_t address) {
+    const auto above = ranges_.lower_bound(address);
+    if (above == ranges_.begin()) return;
+    Range& below = std::prev(above)->second;
+    if (below.end <= address) return;
+    if (ranges_.size() < kMostRanges) ranges_.emplace_hint(above, address, below);
+    below.end = address;
 }
 
 void JitNames::add_perf_map(std::string_view text) {
@@ -80,24 +96,12 @@ std::optional<std::size_t> JitNames::add_jitdump_records(std::span<const std::by
     return at;
 }
 
-// Later ones win: of equal starts the last stays, and find() takes the nearest start.
-void JitNames::sort() {
-    std::reverse(ranges_.begin(), ranges_.end());
-    std::stable_sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-    const auto last = std::unique(ranges_.begin(), ranges_.end(),
-                                  [](const Range& a, const Range& b) { return a.begin == b.begin; });
-    ranges_.erase(last, ranges_.end());
-    is_sorted_ = true;
-}
-
-std::optional<std::string_view> JitNames::find(Address address) {
-    if (!is_sorted_) sort();
-    auto above = std::upper_bound(ranges_.begin(), ranges_.end(), raw(address),
-                                  [](std::uint64_t value, const Range& range) { return value < range.begin; });
+std::optional<std::string_view> JitNames::find(Address address) const {
+    const auto above = ranges_.upper_bound(raw(address));
     if (above == ranges_.begin()) return std::nullopt;
-    --above;
-    if (raw(address) >= above->end) return std::nullopt;
-    return above->name;
+    const Range& range = std::prev(above)->second;
+    if (raw(address) >= range.end) return std::nullopt;
+    return *range.name;
 }
 
 }  // namespace pyprof

@@ -8,11 +8,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace pyprof {
 
@@ -29,20 +30,18 @@ public:
     static std::optional<std::size_t> jitdump_header(std::span<const std::byte> bytes);
 
     // What was told last for an address counts: code comes and goes. Valid until something is added.
-    [[nodiscard]] std::optional<std::string_view> find(Address address);
+    [[nodiscard]] std::optional<std::string_view> find(Address address) const;
     [[nodiscard]] bool empty() const { return ranges_.empty(); }
 
 private:
     struct Range {
-        std::uint64_t begin = 0;
         std::uint64_t end = 0;
-        std::string name;
+        std::shared_ptr<const std::string> name;
     };
     void add(std::uint64_t begin, std::uint64_t size, std::string_view name);
-    void sort();
+    void cut(std::uint64_t address);
 
-    std::vector<Range> ranges_;
-    bool is_sorted_ = true;
+    std::map<std::uint64_t, Range> ranges_;  // by where they begin; none overlaps another
 };
 
 }  // namespace pyprof

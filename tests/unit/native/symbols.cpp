@@ -9,6 +9,7 @@
 #include "native/unpack.h"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 #include <lzma.h>
 
 #include <dlfcn.h>
@@ -17,6 +18,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include <array>
 #include <cstring>
 
 namespace pyprof {
@@ -156,6 +158,40 @@ TEST_CASE("jit names: the last line for an address counts, halves don't") {
     CHECK_FALSE(names.find(Address{0x4000}));
     names.add_perf_map("1000 8 third\n");
     CHECK(names.find(Address{0x1004}) == "third");
+}
+
+TEST_CASE("jit names: memory that is used again has its new name, and the old one beside it") {
+    JitNames names;
+    names.add_perf_map("1000 1000 old\nf00 900 new\n");
+    CHECK(names.find(Address{0xf00}) == "new");
+    CHECK(names.find(Address{0x1100}) == "new");
+    CHECK(names.find(Address{0x1800}) == "old");
+    names.add_perf_map("1800 10 short\n");
+    CHECK(names.find(Address{0x180f}) == "short");
+    CHECK(names.find(Address{0x1810}) == "old");
+    names.add_perf_map("1900 10 hole\n");
+    CHECK(names.find(Address{0x18ff}) == "old");
+    CHECK(names.find(Address{0x190f}) == "hole");
+    CHECK(names.find(Address{0x1fff}) == "old");
+    CHECK_FALSE(names.find(Address{0x2000}));
+}
+
+TEST_CASE("jit names: whatever overlaps, the last range that holds an address names it") {
+    JitNames names;
+    std::array<int, 256> last{};
+    last.fill(-1);
+    std::uint32_t random = 1;
+    const auto next = [&](std::uint32_t limit) { return (random = random * 1664525 + 1013904223) / 65536 % limit; };
+    for (int number = 0; number < 2000; ++number) {
+        const std::uint32_t begin = next(250);
+        const std::uint32_t size = 1 + next(number % 10 == 0 ? 100 : 6);
+        names.add_perf_map(fmt::format("{:x} {:x} {}\n", begin, size, number));
+        for (std::size_t at = begin; at < begin + size && at < last.size(); ++at) last[at] = number;
+        for (std::size_t at = 0; at < last.size(); ++at) {
+            const auto found = names.find(Address{at});
+            if (found.value_or("-1") != std::to_string(last[at])) FAIL("after range " << number << " at " << at);
+        }
+    }
 }
 
 TEST_CASE("machinery: calls are hidden, what explains time is not") {
