@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sample/native_stacks.h"
 
+#include "native/loop_code.h"
+
 #include <algorithm>
 
 namespace pyprof {
@@ -42,11 +44,9 @@ void NativeStacks::note_jitdumps() {
 
 void NativeStacks::add_loops_of(const NativeModule& module) {
     if (!module.file || !module.bias) return;
-    for (const char* name : {"_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold"}) {
-        const auto symbol = module.file->find_symbol(name);
-        if (!symbol) continue;
-        const Address start = module.bias->in_memory(symbol->address);
-        loops_.emplace_back(start, start + symbol->size);
+    for (const ModuleFile::Section& part : find_loop_code(*module.file)) {
+        const Address start = module.bias->in_memory(part.address);
+        loops_.emplace_back(start, start + part.size);
     }
 }
 
