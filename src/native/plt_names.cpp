@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kMostRelocations = std::size_t{1} << 20;
 constexpr std::size_t kMostStubBytes = std::size_t{16} << 20;
 constexpr std::size_t kJump = 6;
+constexpr std::uint32_t kEndbr64 = 0xfa1e0ff3;
 
 using Slots = tsl::robin_map<std::uint64_t, std::string>;
 
@@ -49,6 +50,10 @@ Slots read_slots(const ElfImage& image) {
     return slots;
 }
 
+bool begins_with_endbr64(std::span<const std::byte> code) {
+    return code.size() >= 4 && load<std::uint32_t>(code.data(), 0) == kEndbr64;
+}
+
 }  // namespace
 
 void add_plt_names(const ElfImage& image, SymbolTable& symbols) {
@@ -60,7 +65,9 @@ void add_plt_names(const ElfImage& image, SymbolTable& symbols) {
         if (slots.empty()) slots = read_slots(image);
         if (slots.empty()) return;
         const std::span<const std::byte> code = ElfImage::bytes_of(section);
-        const std::size_t step = section.name == ".plt.got" ? 8 : 16;
+        // In .plt.got a jump and two bytes that fill up; for indirect branch tracking an endbr64 stands before it.
+        const bool is_short = section.name == ".plt.got" && !begins_with_endbr64(code);
+        const std::size_t step = is_short ? 8 : 16;
         for (std::size_t stub = 0; stub + step <= std::min(code.size(), kMostStubBytes); stub += step) {
             for (std::size_t at = stub; at + kJump <= stub + step; ++at) {
                 if (load<std::uint8_t>(code.data(), at) != 0xff || load<std::uint8_t>(code.data(), at + 1) != 0x25) continue;
