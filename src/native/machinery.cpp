@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 namespace pyprof {
 namespace {
@@ -141,14 +140,6 @@ const Rule* find_rule(const Rules& rules, std::string_view name) {
     return found == rules.end() ? nullptr : &*found;
 }
 
-std::optional<std::size_t> take_number(std::string_view& text) {
-    std::size_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc()) return std::nullopt;
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    return value;
-}
-
 }  // namespace
 
 NativeRole role_of_function(std::string_view function, bool in_interpreter) {
@@ -156,40 +147,6 @@ NativeRole role_of_function(std::string_view function, bool in_interpreter) {
     if (!in_interpreter) return NativeRole::kPlain;
     const Rule* rule = find_rule(kInInterpreter, function);
     return rule == nullptr ? NativeRole::kPlain : rule->role;
-}
-
-// The prefix, for fused functions "fuse_N", the module's and classes' names with their lengths before them, then the
-// function's number (but for cdef functions) and name.
-std::optional<std::string> cython_name(std::string_view symbol) {
-    if (symbol.substr(0, 6) != "__pyx_") return std::nullopt;
-    symbol.remove_prefix(6);
-    const std::string_view kind = symbol.substr(0, symbol.find('_'));
-    if (kind == "fuse") {
-        symbol.remove_prefix(5);
-        if (!take_number(symbol)) return std::nullopt;
-        if (symbol.substr(0, 6) == "__pyx_") return cython_name(symbol);
-        return std::nullopt;
-    }
-    if (kind != "pw" && kind != "pf" && kind != "f" && kind != "gb") return std::nullopt;
-    symbol.remove_prefix(kind.size());
-    std::string classes;
-    bool is_module = true;
-    while (!symbol.empty() && symbol.front() == '_') {
-        symbol.remove_prefix(1);
-        std::string_view rest = symbol;
-        const auto length = take_number(rest);
-        if (!length) break;
-        // A part has its length before it and something behind it; else the number is the function's own.
-        if (*length == 0 || *length >= rest.size() || rest[*length] != '_') {
-            symbol = rest;
-            break;
-        }
-        if (!is_module) classes += std::string(rest.substr(0, *length)) + '.';
-        is_module = false;
-        symbol = rest.substr(*length);
-    }
-    if (symbol.empty() || (symbol.front() >= '0' && symbol.front() <= '9')) return std::nullopt;
-    return classes + std::string(symbol);
 }
 
 }  // namespace pyprof

@@ -6,8 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <string_view>
 
 namespace pyprof {
@@ -22,9 +20,5 @@ enum class NativeRole : std::uint8_t {
 
 // `function` as demangle() gives it. `in_interpreter`: in the module that holds the interpreter's loop.
 NativeRole role_of_function(std::string_view function, bool in_interpreter);
-
-// The Python name of a function that Cython made: "run" of __pyx_pw_5hello_1run, "Foo.bar" of a method. Nothing for
-// others.
-std::optional<std::string> cython_name(std::string_view symbol);
 
 }  // namespace pyprof

@@ -2,6 +2,7 @@
 #include "native/module_symbols.h"
 
 #include "base/text.h"
+#include "native/cython_names.h"
 #include "native/demangle.h"
 #include "native/plt_names.h"
 
@@ -122,6 +123,16 @@ NativePlace ModuleSymbols::find(FileAddress address) {
         if (inlined.name.empty()) inlined.name = "?";
     }
     return place;
+}
+
+std::optional<std::string> ModuleSymbols::python_name(const std::string& function) const {
+    if (is_generator_body(function)) {
+        const auto maker = symbols_.find_name([&](std::string_view symbol) {
+            return symbol.find("__pyx_p") != std::string_view::npos && makes_generator(demangle(symbol), function);
+        });
+        if (maker) return cython_name(demangle(*maker));
+    }
+    return cython_name(function);
 }
 
 }  // namespace pyprof

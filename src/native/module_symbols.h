@@ -40,6 +40,9 @@ public:
 
     // `address` of the instruction; of a caller, of the byte before the one it returns to.
     [[nodiscard]] NativePlace find(FileAddress address);
+    // Of a function that Cython made, as find() names it; nothing for others. The body of a generator has the name of the
+    // function that makes it, where the file has a symbol of that.
+    [[nodiscard]] std::optional<std::string> python_name(const std::string& function) const;
     [[nodiscard]] const std::string& name() const { return name_; }
     // Where none was found on this machine. May take long.
     void download_debug_file(const DebugSearch::Download& download);

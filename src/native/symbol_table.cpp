@@ -99,4 +99,9 @@ std::optional<SymbolTable::Function> SymbolTable::find(FileAddress address) cons
     return Function{FileAddress{entry->start}, name_of(*entry), false};
 }
 
+std::optional<std::string_view> SymbolTable::find_name(const std::function<bool(std::string_view)>& fits) const {
+    const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return fits(name_of(entry)); });
+    return found == entries_.end() ? std::nullopt : std::optional(name_of(*found));
+}
+
 }  // namespace pyprof

@@ -10,6 +10,7 @@
 #include <pyprof/address.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ public:
         bool has_size = true;   // false: nothing but the next symbol tells where it ends
     };
     [[nodiscard]] std::optional<Function> find(FileAddress address) const;
+    // Any name that `fits`; looks at all of them.
+    [[nodiscard]] std::optional<std::string_view> find_name(const std::function<bool(std::string_view)>& fits) const;
 
 private:
     struct Entry {

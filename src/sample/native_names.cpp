@@ -124,7 +124,8 @@ const NativeAddresses::Named& NativeAddresses::name(std::uint32_t id) {
     if (place.module == kMadeCode) {
         *named = name_made_code(place.address);
     } else {
-        NativePlace found = complete_symbols_of(place.module).find(FileAddress{place.address});
+        ModuleSymbols& symbols = complete_symbols_of(place.module);
+        NativePlace found = symbols.find(FileAddress{place.address});
         named->function_start = raw(found.function_start);
         named->has_name = found.has_name;
         std::reverse(found.functions.begin(), found.functions.end());
@@ -132,7 +133,7 @@ const NativeAddresses::Named& NativeAddresses::name(std::uint32_t id) {
             named->roles.push_back(role_of_function(function.name, is_interpreter(place.module)));
             ResolvedProfile::Frame frame;
             frame.kind = FrameKind::kNative;
-            if (auto python = cython_name(function.name)) function.name = std::move(*python);
+            if (auto python = symbols.python_name(function.name)) function.name = std::move(*python);
             frame.name = std::move(function.name);
             frame.file = function.file;
             frame.full_file = std::move(function.file);

@@ -208,16 +208,6 @@ TEST_CASE("machinery: calls are hidden, what explains time is not") {
     }
 }
 
-TEST_CASE("machinery: Cython's names") {
-    CHECK(cython_name("__pyx_pw_5hello_1run") == "run");
-    CHECK(cython_name("__pyx_f_5hello_inner") == "inner");
-    CHECK(cython_name("__pyx_pf_5hello_3Foo_2bar") == "Foo.bar");
-    CHECK(cython_name("__pyx_fuse_0__pyx_f_5hello_add") == "add");
-    CHECK_FALSE(cython_name("__pyx_tp_dealloc_5hello_Foo"));
-    CHECK_FALSE(cython_name("list_sort"));
-    CHECK_FALSE(cython_name("__pyx_pw_99999999999999999999hello"));
-}
-
 TEST_CASE("function starts: a table that lies about its size is cut") {
     std::vector<std::byte> table(12 + 16, std::byte{0});
     const unsigned char head[] = {1, 0x1b, 0x03, 0x3b};
