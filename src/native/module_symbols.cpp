@@ -30,7 +30,7 @@ std::string module_name(const std::string& path) {
 }
 
 ModuleSymbols::ModuleSymbols(std::optional<ElfImage> image, const std::string& path, std::string name, const DebugSearch& search)
-    : name_(std::move(name)) {
+    : name_(std::move(name)), cython_(search.roots) {
     if (!image) return;
     image_ = std::make_unique<ElfImage>(std::move(*image));
     symbols_.add(*image_);
@@ -119,8 +119,12 @@ NativePlace ModuleSymbols::find(FileAddress address) {
     } else {
         place.has_name = true;
     }
-    for (NativeFunction& inlined : place.functions) {
-        if (inlined.name.empty()) inlined.name = "?";
+    for (NativeFunction& each : place.functions) {
+        if (each.name.empty()) each.name = "?";
+        const auto source = cython_.find(each.file, each.line, each.name);
+        if (!source) continue;
+        each.file = source->file;
+        each.line = source->line;
     }
     return place;
 }

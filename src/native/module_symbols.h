@@ -5,6 +5,7 @@
 // thread.
 #pragma once
 
+#include "native/cython_source.h"
 #include "native/debug_file.h"
 #include "native/elf_image.h"
 #include "native/function_starts.h"
@@ -61,6 +62,7 @@ private:
     SymbolTable symbols_;
     FunctionStarts starts_;
     std::optional<SourceLines> lines_;
+    CythonSources cython_;
 };
 
 // The last part of a path, made fit to be shown: bounded, without control characters.
