@@ -46,9 +46,10 @@ AsyncSampler::AsyncSampler(Target& target, const Layout& layout, StackTable& sta
       options_(options),
       reader_(target, layout, stacks),
       trie_(codes, stacks, builder),
-      run_once_names_{stacks.intern_string("_run_once"), stacks.intern_string("BaseEventLoop._run_once")},
       trio_names_{stacks.intern_string("unrolled_run"), stacks.intern_string("get_events"), stacks.intern_string("EpollIOManager.get_events")},
-      worker_names_{stacks.intern_string("run"), stacks.intern_string("_WorkItem.run"), stacks.intern_string("WorkerThread.run")} {}
+      worker_names_{stacks.intern_string("run"), stacks.intern_string("_WorkItem.run"), stacks.intern_string("WorkerThread.run")} {
+    intern_loops_names();
+}
 
 void AsyncSampler::set_threads(const ThreadList& threads) {
     threads_ = threads;
@@ -132,8 +133,9 @@ void AsyncSampler::remember(Reading& reading) {
         const auto frames = sweep.frames_of(task);
         if (frames.empty()) continue;
         Owner& owner = owners_[raw(frames.back().address)];
-        if (owner.task == task.address && owner.identity == task.identity) continue;
-        owner = {task.address, task.identity, turn_};
+        const bool is_known = owner.task == task.address && owner.identity == task.identity;
+        if (!is_known) owner = {task.address, task.identity, turn_};
+        owner.was_suspended |= task.state != TaskState::kRunning;
     }
 }
 
@@ -155,34 +157,10 @@ void AsyncSampler::find_candidates() {
     most_tasks_ = std::max<std::uint64_t>(most_tasks_, listed);
 }
 
-// The step of the loop's own first frame: those from there on are machinery, up to where a task begins.
-std::size_t AsyncSampler::fold_of(const StackBuilder::Chain& chain) const {
-    for (std::size_t i = 0; i < chain.steps.size(); ++i) {
-        const StringId name = codes_.entry(chain.steps[i].code).name;
-        if (name == run_once_names_[0] || name == run_once_names_[1] || is_trios_own(chain, i)) return i;
-    }
-    return chain.steps.size();
-}
-
-// What trio.run() calls in turn: a generator that makes tasks step, and the wait for events.
-bool AsyncSampler::is_trios_own(const StackBuilder::Chain& chain, std::size_t step) const {
-    const CodeCache::Entry& entry = codes_.entry(chain.steps[step].code);
-    if (std::find(std::begin(trio_names_), std::end(trio_names_), entry.name) == std::end(trio_names_)) return false;
-    return stacks_.string(entry.file).find("/trio/_core/") != std::string_view::npos;
-}
-
 AsyncStacks::Place AsyncSampler::add_steps(AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t begin,
                                            std::size_t end, const PlaceSteps& place_steps) {
     if (!place_steps) return trie_.add_steps(place, chain, begin, end);
     return {place_steps(place.stack, begin, end), trie_.names_of(place.names, chain, begin, end)};
-}
-
-void AsyncSampler::learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold,
-                              const PlaceSteps& place_steps) {
-    if (fold == 0 || !stacks_.is_proved(chain.steps[fold - 1].path)) return;
-    const std::size_t end = options_.full_loop_frames ? std::min(fold + 1, chain.steps.size()) : fold;
-    loop.stem = add_steps(trie_.root(), chain, 0, end, place_steps);
-    loop.has_stem = true;
 }
 
 // A code that was read after its frames were copied may be another one by now, unless they still refer to it.
@@ -362,28 +340,29 @@ void AsyncSampler::find_inner_roots(Loop& loop, const StackBuilder::Chain& chain
 
 std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackBuilder::Chain& chain,
                                                           std::uint64_t context_version, const PlaceSteps& place_steps) {
-    if (chain.steps.size() != chain.frames.size()) return std::nullopt;
-    const std::size_t count = chain.steps.size();
-    const std::size_t fold = fold_of(chain);
-    std::size_t first = fold == count ? 0 : fold;
-    if (first < count && is_trios_own(chain, first)) ++first;  // a generator, and no task
-    while (first < count && !codes_.entry(chain.steps[first].code).is_generator) ++first;
+    if (chain.steps.empty() || chain.steps.size() != chain.frames.size()) return std::nullopt;
     Loop* loop = find_loop(thread);
     if (loop == nullptr) return std::nullopt;
     if (loop->is_hub) return splice_greenlet(thread, chain, context_version, place_steps);
-    if (first == count) {
-        // Nothing of a task: the loop itself, or a plain callback.
-        learn_stem(*loop, chain, fold, place_steps);
-        return std::nullopt;
-    }
-    if (fold < count || !loop->has_stem) learn_stem(*loop, chain, std::min(fold, first), place_steps);
-    if (!find_root(*loop, chain.frames[count - 1 - first], context_version)) {
+    const std::size_t count = chain.steps.size();
+    const Fold fold = fold_of(chain);
+    const bool is_below_loop = fold.kind != Fold::Kind::kUnknown;
+    note_stem(*loop, chain, fold, place_steps);
+    std::size_t first = is_below_loop ? fold.step : 0;
+    if (fold.kind == Fold::Kind::kTrio) ++first;  // a generator, and no task
+    while (first < count && !codes_.entry(chain.steps[first].code).is_generator) ++first;
+    if (first == count) return std::nullopt;  // nothing of a task: the loop itself, or a plain callback
+    const auto root_step = find_root_step(*loop, chain, first, is_below_loop, context_version);
+    if (!root_step) {
         ++unlinked_;
         learn_tasks();
         return std::nullopt;
     }
+    first = *root_step;
+    const RawFrame& root_frame = chain.frames[count - 1 - first];
+    if (!is_below_loop && !is_foreign(*loop, chain) && is_stepped_by_loop(root_frame)) learn_stem(*loop, chain, first, false, place_steps);
     const AsyncStacks::Place stem =
-        add_steps(trie_.root(), chain, 0, options_.full_loop_frames ? first : std::min(fold, first), place_steps);
+        add_steps(trie_.root(), chain, 0, options_.full_loop_frames ? first : std::min(fold.step, first), place_steps);
     const auto path = place_below(stem, loop->path, loop->root);
     const View* view = path ? view_of(loop->path, loop->root) : nullptr;
     if (view == nullptr) {

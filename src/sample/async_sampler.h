@@ -70,6 +70,9 @@ public:
     using PlaceSteps = std::function<StackId(StackId below, std::size_t begin, std::size_t end)>;
     std::optional<Spliced> splice(Address thread, StackBuilder::Chain& chain, std::uint64_t context_version,
                                   const PlaceSteps& place_steps = {});
+    // Of a loop's thread that was seen to wait for events, and has not run since its chain was copied: its frames end at
+    // the loop.
+    void learn_idle_stem(Address thread, const StackBuilder::Chain& chain, const PlaceSteps& place_steps = {});
     // Threads of pools (async_workers.cpp). Whether this one does work that somebody gave to it; if so it is noted
     // for the tick.
     bool note_worker(Address thread, const StackBuilder::Chain& chain, ThreadReader& reader);
@@ -113,6 +116,7 @@ private:
         Address task{};
         std::uint64_t identity = 0;
         std::uint64_t first_turn = 0;  // in which it was seen first
+        bool was_suspended = false;    // it is past its first step, which whoever makes an eager task calls
     };
     struct Reading {  // tasks as they were read together
         TaskSweep sweep;
@@ -124,6 +128,8 @@ private:
         Address interpreter{};
         AsyncStacks::Place stem;  // the thread's own frames down to the loop's
         bool has_stem = false;
+        std::size_t stem_length = 0;      // frames; the outermost and the innermost of them:
+        RawFrame stem_root, stem_leaf;
         bool is_hub = false;      // of gevent
         bool is_current = false;  // its tasks were looked at since its thread fell asleep
         std::vector<Address> shown;         // tasks that this tick's own sample of the thread shows
@@ -162,11 +168,31 @@ private:
     void learn_tasks();
     void find_candidates();
     void remember(Reading& reading);
-    [[nodiscard]] std::size_t fold_of(const StackBuilder::Chain& chain) const;
-    [[nodiscard]] bool is_trios_own(const StackBuilder::Chain& chain, std::size_t step) const;
     AsyncStacks::Place add_steps(AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t begin,
                                  std::size_t end, const PlaceSteps& place_steps);
-    void learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold, const PlaceSteps& place_steps);
+    // async_stem.cpp
+    struct Fold {  // where the loop begins in a thread's chain: steps from there on are machinery, up to where a task begins
+        enum class Kind : std::uint8_t {
+            kTurn,     // the frame of the loop's turn stands there
+            kTrio,
+            kEntry,    // that of what runs the loop stands before it
+            kUnknown,  // nothing says so: it is the chain's end
+        };
+        std::size_t step = 0;
+        Kind kind = Kind::kUnknown;
+    };
+    void intern_loops_names();
+    [[nodiscard]] bool is_turn(const CodeCache::Entry& entry) const;
+    [[nodiscard]] bool is_entry(const CodeCache::Entry& entry) const;
+    [[nodiscard]] bool is_trios_own(const CodeCache::Entry& entry) const;
+    [[nodiscard]] Fold fold_of(const StackBuilder::Chain& chain) const;
+    void learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold, bool with_turn, const PlaceSteps& place_steps);
+    [[nodiscard]] static bool is_foreign(const Loop& loop, const StackBuilder::Chain& chain);
+    [[nodiscard]] static bool has_stem(const Loop& loop, const StackBuilder::Chain& chain);
+    void note_stem(Loop& loop, const StackBuilder::Chain& chain, const Fold& fold, const PlaceSteps& place_steps);
+    [[nodiscard]] bool is_stepped_by_loop(const RawFrame& root_frame) const;
+    std::optional<std::size_t> find_root_step(Loop& loop, const StackBuilder::Chain& chain, std::size_t first,
+                                              bool is_below_loop, std::uint64_t version);
     View* view_of(const Reading& reading, TaskIndex task);
     [[nodiscard]] bool frames_still_stand(const StackBuilder::Chain& chain);
     AsyncStacks::Place add_boundary(AsyncStacks::Place place, StringId label);
@@ -237,7 +263,7 @@ private:
     std::size_t anyio_future_ = 0;  // which of its variables holds the future
     Walk walk_;
     std::minstd_rand random_{1};
-    StringId run_once_names_[2];
+    std::vector<StringId> turn_names_, entry_names_;  // async_stem.cpp
     StringId trio_names_[3];
     StringId worker_names_[3];
 

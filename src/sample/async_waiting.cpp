@@ -72,7 +72,10 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
         loop->owed -= weight_;
         --loop->owed_ticks;
     }
-    if (!loop->has_stem) return false;
+    if (!loop->has_stem) {
+        look();  // a task that was seen to wait tells where the stem ends, as soon as it runs
+        return false;
+    }
     if ((!is_still || must_look_again_) && !is_last_) loop->is_current = false;
     if (!loop->is_current) {
         look();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sample/sampler.h"
 
+#include "sample/wait_marker.h"
+
 #include <algorithm>
 
 namespace pyprof {
@@ -143,6 +145,12 @@ void Sampler::take_worker(LoopSample& taken, nanoseconds when, nanoseconds weigh
     thread.has_last = false;  // what waits for it may change while it sleeps
 }
 
+// A thread that waits for events, and has not run since its frames were copied, stands in its loop.
+void Sampler::learn_idle_stem(const Thread& thread, const StackBuilder::Chain& chain, const AsyncSampler::PlaceSteps& place) {
+    if (!waits_for_events(thread.triage.activity()) || !thread.triage.stayed_blocked(target_)) return;
+    async_->learn_idle_stem(thread.state.address, chain, place);
+}
+
 // What runs in a loop's thread hangs below what waits for it. An idle loop has nothing to show but its tasks.
 void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
     const bool with_waiting = options_.async.mode == AsyncMode::kAll;
@@ -166,9 +174,10 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
         } else if (const auto spliced = async_->splice(thread.state.address, *sampled.chain, version)) {
             sampled.stack = spliced->place.stack;
             sampled.names = spliced->place.names;
-        } else if (with_waiting && !moves) {
-            thread.shows_tasks_only = true;
-            continue;
+        } else if (!moves) {
+            learn_idle_stem(thread, *sampled.chain, {});
+            thread.shows_tasks_only = with_waiting;
+            if (with_waiting) continue;
         }
         // One that sleeps was read for the sake of its own frames alone.
         if (!with_waiting && !moves && options_.which == WhichThreads::kRunning) continue;

@@ -266,6 +266,7 @@ private:
     void record_sampled(Thread& thread, const Sampled& sampled, bool collects, std::chrono::nanoseconds when,
                         std::chrono::nanoseconds weight);
     void take_loops(std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    void learn_idle_stem(const Thread& thread, const StackBuilder::Chain& chain, const AsyncSampler::PlaceSteps& place);
     void take_worker(LoopSample& taken, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     void record(Thread& thread, StackId stack, PathId names, std::chrono::nanoseconds when,
                 std::chrono::nanoseconds weight, bool has_sure_names = false, bool is_truncated = false);

@@ -273,8 +273,9 @@ void Sampler::take_native_loop(Thread& thread, Sampled sampled, const AsyncSampl
         taken.sampled.stack = spliced->place.stack;
         taken.sampled.names = spliced->place.names;
         taken.is_spliced = true;
-    } else if (place) {
-        taken.sampled.stack = place(kRootStack, 0, steps);
+    } else {
+        if (thread.seen != ThreadTriage::State::kRunning) learn_idle_stem(thread, *sampled.chain, place);
+        if (place) taken.sampled.stack = place(kRootStack, 0, steps);
     }
     loop_samples_.push_back(taken);
 }

@@ -62,6 +62,12 @@ std::optional<std::int64_t> number_of_restarted(Memory& memory, const Activity& 
 
 }  // namespace
 
+bool waits_for_events(const Activity& activity) {
+    constexpr std::int64_t kEpollPwait2 = 441;  // of all architectures; headers before Linux 5.11 lack it
+    if (activity.kind != Activity::Kind::kBlocked) return false;
+    return activity.syscall == SYS_epoll_wait || activity.syscall == SYS_epoll_pwait || activity.syscall == kEpollPwait2;
+}
+
 // A wait with a timeout that an earlier stop interrupted goes on as restart_syscall(2), with the first argument still
 // in its register.
 bool waits_for_gil(const Activity& activity, Address gil_begin, Address gil_end) {

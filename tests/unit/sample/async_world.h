@@ -204,9 +204,23 @@ struct LoopWorld : AsyncWorld {
     }
     // Of a sample: the loop's own frames, then these.
     std::vector<RawFrame> on_loop(const std::vector<RawFrame>& frames = {}) {
-        std::vector<RawFrame> all{plain("main"), plain("run_forever"), plain("_run_once")};
+        const std::u32string file = U"/lib/asyncio/base_events.py";
+        std::vector<RawFrame> all{plain("main"), plain("run_forever", file), plain("_run_once", file)};
         all.insert(all.end(), frames.begin(), frames.end());
         return all;
+    }
+    // ... where the loop is written in C, as that of uvloop is: it has no frames, but uvloop.run() has.
+    std::vector<RawFrame> on_c_loop(const std::vector<RawFrame>& frames = {}) {
+        std::vector<RawFrame> all{plain("main"), plain("run", U"/lib/uvloop/__init__.py"), plain("Runner.run", U"/lib/asyncio/runners.py")};
+        all.insert(all.end(), frames.begin(), frames.end());
+        return all;
+    }
+    // What is recorded of tasks in a tick in which the thread has this stack.
+    Recording tick_at(const std::vector<RawFrame>& root_first) {
+        begin_tick();
+        (void)splice(root_first, count);
+        sampler->record_waiting(thread, 0, false, false);
+        return recorded();
     }
     std::string splice_step(const Made& made, std::uint64_t version) {
         return splice(on_loop({asyncio.frame_of(made.coroutine), plain("helper")}), version);
