@@ -117,8 +117,10 @@ bool AsyncioReader::set_state(AsyncTask& task, const CoroutineChain& chain) {
         case End::kEndless:
             break;
     }
-    const bool waits = is_future(task.waits_for_kind) && !is_done(task.waits_for, task.waits_for_kind);
-    task.state = waits ? TaskState::kWaiting : TaskState::kReady;
+    // A library may have futures of its own (_asyncio_future_blocking is all that it takes): whether such a one is done
+    // nobody knows here.
+    const bool is_ready = task.waits_for == kNullAddress || (is_future(task.waits_for_kind) && is_done(task.waits_for, task.waits_for_kind));
+    task.state = is_ready ? TaskState::kReady : TaskState::kWaiting;
     return true;
 }
 

@@ -114,6 +114,21 @@ TEST_CASE("asyncio: a finished task is left out, a ready one is told from a wait
     });
 }
 
+TEST_CASE("asyncio: a task that waits for a library's own kind of future is not ready") {
+    for_each_layout([](World& world, AsyncioReader&) {
+        const Address own = world.builder.instance("Future", {{"_asyncio_future_blocking", world.builder.none()}});
+        const Address task = world.asyncio.task({"task", world.asyncio.coroutine("waits", own), own});
+        world.asyncio.publish(world.interpreter, {task});
+        AsyncioReader reader(world.target, world.builder.layout(), world.stacks);
+        REQUIRE(reader.find(world.threads.interpreters));
+        TaskSweep sweep;
+        reader.sweep(world.threads, false, sweep);
+        REQUIRE(find(sweep, task) != nullptr);
+        CHECK(find(sweep, task)->state == TaskState::kWaiting);
+        CHECK(world.stacks.string(find(sweep, task)->waits_for_type) == "Future");
+    });
+}
+
 TEST_CASE("asyncio: tasks in the circle of their thread, whole and broken") {
     for_each_layout([](World& world, AsyncioReader& reader) {
         if (!has(world.asyncio.layout().task.node)) return;
