@@ -202,8 +202,9 @@ void AwaiterFinder::take_method(Memory& memory, Address method, const Open& from
     }
 }
 
-// Any cell of the closure that holds a future leads on, and one that holds a queue leads to those who wait for
-// its next item.
+// Any cell of the closure that holds a future leads on. Of a callback that is not known that is likely, not certain. One
+// that holds a queue says nothing: task_done() is called on a queue by who wakes nobody that waits for its next item. But
+// as_completed() puts the task itself into its own queue.
 void AwaiterFinder::take_function(Memory& memory, Address function, const Open& from,
                                   std::vector<FoundAwaiter>& found) {
     const Address closure = pointer(memory, function, asyncio_->function_closure);
@@ -212,7 +213,7 @@ void AwaiterFinder::take_function(Memory& memory, Address function, const Open& 
     const auto cells = read_tuple(memory, *layout_, closure, kMostCells);
     if (!cells) return;
     const Role role = role_of(memory, function);
-    EdgeSource source = from.source;
+    EdgeSource source = role == Role::kOther ? EdgeSource::kCallback : from.source;
     if (from.is_first) {
         source = role == Role::kGather         ? EdgeSource::kGather
                  : role == Role::kOnCompletion ? EdgeSource::kWait
@@ -234,7 +235,7 @@ void AwaiterFinder::take_function(Memory& memory, Address function, const Open& 
             // In its __aexit__ the host waits for this future, and for nothing else.
             const Address completed = read_attribute(memory, *layout_, content, "_on_completed_fut").value_or(kNullAddress);
             if (host != kNullAddress) found.push_back({host, EdgeSource::kRecorded, completed, false, content});
-        } else {
+        } else if (role == Role::kOnCompletion) {
             open_queue(memory, content, from.is_first ? EdgeSource::kAsCompleted : source);
         }
     }
@@ -247,12 +248,10 @@ void AwaiterFinder::take_partial(Memory& memory, Address partial, const Open& fr
     if (kinds_->kind_of(memory, arguments) != ObjectKind::kTuple) return;
     const auto items = read_tuple(memory, *layout_, arguments, kMostCells);
     if (!items) return;
-    EdgeSource source = from.source;
-    if (from.is_first) {
-        const bool is_function = kinds_->kind_of(memory, function) == ObjectKind::kFunction;
-        const bool is_wait_for = is_function && role_of(memory, function) == Role::kReleaseWaiter;
-        source = is_wait_for ? EdgeSource::kWaitFor : EdgeSource::kCallback;
-    }
+    const bool is_function = kinds_->kind_of(memory, function) == ObjectKind::kFunction;
+    const bool is_wait_for = is_function && role_of(memory, function) == Role::kReleaseWaiter;
+    EdgeSource source = is_wait_for ? from.source : EdgeSource::kCallback;
+    if (is_wait_for && from.is_first) source = EdgeSource::kWaitFor;
     for (const Address item : *items) open(memory, item, source);
 }
 

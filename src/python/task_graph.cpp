@@ -21,7 +21,7 @@ std::string_view name_of(TaskState state) {
 std::string_view name_of(EdgeSource source) {
     constexpr std::array<std::string_view, 15> kNames{
         "await",   "join",   "gather",   "wait",       "wait_for", "shield",   "as_completed", "chained",
-        "callback", "task_group", "awaited_by", "recorded", "created", "remembered",   "held"};
+        "task_group", "awaited_by", "recorded", "created", "callback", "remembered", "held"};
     return kNames[static_cast<std::size_t>(source)];
 }
 

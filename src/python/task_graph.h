@@ -31,17 +31,17 @@ enum class EdgeSource : std::uint8_t {
     kShield,       // asyncio.shield()
     kAsCompleted,  // asyncio.as_completed()
     kChained,      // a future that another one feeds: run_in_executor, run_coroutine_threadsafe, wrap_future
-    kCallback,     // some other helper's future
     kTaskGroup,    // asyncio.TaskGroup: the task that opened the group
     kAwaitedBy,    // fut_awaited_by alone says so (3.14 on)
     kRecorded,     // a library keeps it: anyio's parent_id, trio's nursery, the greenlet that spawned this one
     kCreated,      // the creation stack or the debug traceback names the creator
+    kCallback,     // a callback of the program or of some library holds a future that the awaiter waits for
     kRemembered,   // it was one of the above in an earlier look
     kHeld,         // a local variable of a coroutine holds the task
 };
 std::string_view name_of(EdgeSource source);  // "await", "gather", ...
 // Found by likelihood, not by what the program or a library wrote down.
-constexpr bool is_inferred(EdgeSource source) { return source >= EdgeSource::kRemembered; }
+constexpr bool is_inferred(EdgeSource source) { return source >= EdgeSource::kCallback; }
 
 struct TaskEdge {
     TaskIndex task = 0;

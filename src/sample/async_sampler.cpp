@@ -252,7 +252,7 @@ std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place s
             const TaskEdge* edge = edge_between(reading.graph, path_.tasks[i], path_.tasks[i + 1]);
             if (edge == nullptr) return std::nullopt;
             if (is_inferred(edge->source)) {
-                found.place = trie_.marker(found.place, "[spawned, inferred]");
+                found.place = trie_.marker(found.place, edge->source == EdgeSource::kCallback ? "[callback, inferred]" : "[spawned, inferred]");
                 found.is_inferred = true;
             } else if (!edge->is_wait) {
                 found.place = trie_.marker(found.place, "[spawned]");

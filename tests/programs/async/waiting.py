@@ -279,6 +279,20 @@ async def s22():
     await asyncio.gather(*[s22_consumer() for _ in range(20)])
 
 
+# Who tells a queue that an item is done with does not wake who waits for the next one.
+@scenario("s31", "s31_handle")
+async def s31():
+    queue = asyncio.Queue()
+
+    async def s31_handle():
+        await asyncio.sleep(FOREVER)
+
+    queue.put_nowait(s31_handle)
+    while True:
+        handle = await queue.get()
+        asyncio.ensure_future(handle()).add_done_callback(lambda _: queue.task_done())
+
+
 # Tasks that are no plain asyncio.Task, and one that has a name of its own.
 @scenario("s29 [s29_sub] s29_sub", "s29 [s29_pure] s29_pure", "s29 [the seventh] s29_named")
 async def s29():
