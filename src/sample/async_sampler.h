@@ -83,10 +83,14 @@ public:
     [[nodiscard]] bool needs_stem(Address thread) const;
     // A sample of a loop's thread that has no chain of frames.
     void note_unlinked() { ++unlinked_; }
+    // Whether this stack of a loop's thread is that of a loop that waits for its next event: there is nothing else to see.
+    [[nodiscard]] bool is_at_rest(Address thread, const StackBuilder::Chain& chain) const;
     // async_waiting.cpp. After all samples of the tick: the waiting tasks of a thread's loop. `is_still`: it did not run since the
-    // last tick; `runs`: this tick has a sample of the thread itself. False: it has no tasks, or the thread's own
+    // last tick; `has_own`: this tick has a sample of the thread itself. False: it has no tasks, or the thread's own
     // stack is not known yet.
-    bool record_waiting(Address thread, ThreadIndex index, bool is_still, bool runs);
+    bool record_waiting(Address thread, ThreadIndex index, bool is_still, bool has_own);
+    // By shares: the tick has a sample of the thread itself after all.
+    void note_paid(Address thread);
 
     // At the end: what was found last stands for the ticks since, too.
     void flush(Address thread, ThreadIndex index);

@@ -118,6 +118,35 @@ void AsyncSampler::learn_idle_stem(Address thread, const StackBuilder::Chain& ch
     learn_stem(*loop, chain, chain.steps.size(), false, place_steps);
 }
 
+// What blocks in a callback, or in a greenlet, is to be seen: it holds up all tasks.
+bool AsyncSampler::is_at_rest(Address thread, const StackBuilder::Chain& chain) const {
+    const Loop* loop = find_loop(thread);
+    const std::size_t count = chain.steps.size();
+    if (loop == nullptr || count == 0 || count != chain.frames.size()) return true;
+    const auto file = [&](std::size_t step) { return stacks_.string(codes_.entry(chain.steps[step].code).file); };
+    const auto all_within = [&](std::size_t first, std::string_view directory) {
+        while (first < count && file(first).find(directory) != std::string_view::npos) ++first;
+        return first == count;
+    };
+    if (loop->is_hub) return all_within(0, "/gevent/") && is_hubs_own(chain);
+    const Fold fold = fold_of(chain);
+    switch (fold.kind) {
+        case Fold::Kind::kTurn: {
+            // _run_once() calls select() of a selector, or a callback by way of Handle._run().
+            if (fold.step + 1 == count) return true;
+            const std::string_view called = stacks_.string(codes_.entry(chain.steps[fold.step + 1].code).name);
+            return called == "select" || called.ends_with(".select");
+        }
+        case Fold::Kind::kTrio:
+            return all_within(fold.step, "/trio/_core/");
+        case Fold::Kind::kEntry:
+            return fold.step == count;
+        case Fold::Kind::kUnknown:
+            break;
+    }
+    return has_stem(*loop, chain) && loop->stem_length == count;
+}
+
 // A task that was seen suspended is made to step by its loop alone: what stands above its coroutine is the stem.
 bool AsyncSampler::is_stepped_by_loop(const RawFrame& root_frame) const {
     const auto owner = owners_.find(raw(root_frame.address));

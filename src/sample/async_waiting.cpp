@@ -63,15 +63,19 @@ std::uint32_t AsyncSampler::place_waiting(const Loop& loop) {
     return lost;
 }
 
-bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_still, bool runs) {
+void AsyncSampler::note_paid(Address thread) {
+    Loop* loop = find_loop(thread);
+    if (options_.weight != AsyncWeight::kShare || loop == nullptr || loop->owed_ticks == 0) return;
+    loop->owed -= weight_;
+    --loop->owed_ticks;
+}
+
+bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_still, bool has_own) {
     Loop* loop = find_loop(thread);
     if (loop == nullptr) return false;
-    // By shares what runs is the tick's one sample. What is owed for other ticks is paid when the loop waits.
-    const bool is_paid = options_.weight == AsyncWeight::kShare && runs;
-    if (is_paid && loop->owed_ticks > 0) {
-        loop->owed -= weight_;
-        --loop->owed_ticks;
-    }
+    // By shares that is the tick's one sample. What is owed for other ticks is paid when the loop waits.
+    const bool is_paid = options_.weight == AsyncWeight::kShare && has_own;
+    if (is_paid) note_paid(thread);
     if (!loop->has_stem) {
         look();  // a task that was seen to wait tells where the stem ends, as soon as it runs
         return false;

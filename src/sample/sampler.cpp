@@ -159,7 +159,8 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
         Sampled& sampled = taken.sampled;
         const bool moves = thread.seen == ThreadTriage::State::kRunning;
         if (taken.is_native) {
-            thread.shows_tasks_only = !taken.is_spliced && sampled.chain != nullptr && with_waiting && !moves;
+            thread.shows_tasks_only = !taken.is_spliced && sampled.chain != nullptr && with_waiting && !moves &&
+                                      async_->is_at_rest(thread.state.address, *sampled.chain);
             const bool is_for_others = !with_waiting && !moves && options_.which == WhichThreads::kRunning;
             if (!thread.shows_tasks_only && !is_for_others) record_sampled(thread, sampled, false, when, weight);
             continue;
@@ -176,8 +177,8 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
             sampled.names = spliced->place.names;
         } else if (!moves) {
             learn_idle_stem(thread, *sampled.chain, {});
-            thread.shows_tasks_only = with_waiting;
-            if (with_waiting) continue;
+            thread.shows_tasks_only = with_waiting && async_->is_at_rest(thread.state.address, *sampled.chain);
+            if (thread.shows_tasks_only) continue;
         }
         // One that sleeps was read for the sake of its own frames alone.
         if (!with_waiting && !moves && options_.which == WhichThreads::kRunning) continue;
@@ -187,14 +188,17 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
         if (!with_waiting || !async_->has_loop(thread->state.address)) continue;
         using State = ThreadTriage::State;
         if (thread->seen == State::kGone || thread->seen == State::kUnknown) continue;
-        const bool has_tasks = async_->record_waiting(thread->state.address, index_of(*thread), thread->seen == State::kStillBlocked,
-                                                      thread->seen == State::kRunning);
+        // One that sleeps within a step, or a callback, has a sample of its own, too, be it that of an earlier tick.
+        const bool is_still = thread->seen == State::kStillBlocked;
+        const bool has_own = thread->sampled_tick == figures_.ticks || (is_still && thread->has_last);
+        const bool has_tasks = async_->record_waiting(thread->state.address, index_of(*thread), is_still, has_own);
         if (!thread->shows_tasks_only) continue;
         thread->has_nothing = thread->seen == State::kBlocked || thread->seen == State::kStillBlocked;
         if (has_tasks || options_.which == WhichThreads::kRunning) continue;
         for (const LoopSample& taken : loop_samples_) {
             if (taken.thread != thread.get()) continue;
             record_sampled(*thread, taken.sampled, !taken.is_native && thread->holds_gil && is_collecting(*thread), when, weight);
+            async_->note_paid(thread->state.address);
         }
     }
     loop_samples_.clear();
@@ -216,6 +220,7 @@ void Sampler::record_sampled(Thread& thread, const Sampled& sampled, bool collec
     }
     ++figures_.samples;
     ++thread.samples;
+    thread.sampled_tick = figures_.ticks;
     thread.last_stack = stack;
     thread.last_names = names;
     thread.has_last = sampled.is_known && thread.seen == ThreadTriage::State::kBlocked;

@@ -117,6 +117,7 @@ private:
         bool is_registered = false;
         ThreadReader::Status status = ThreadReader::Status::kNoFrame;  // of its last read
         std::uint64_t planned_tick = 0;  // at which it was read last
+        std::uint64_t sampled_tick = 0;  // of its last sample, but one that was reused
         std::uint64_t misses = 0;        // of its reader, before its last copy with a C stack
         bool shows_tasks_only = false;  // an idle loop, in whose place its tasks are shown
         std::uint64_t context_version = 0;  // as of the sample; 0: not read

@@ -89,6 +89,7 @@ struct Sampling {
         options.rate_hz = rate_hz;
         options.name_within = 1h;
         options.one_moment = one_moment;
+        options.async = async;
         sampler = std::make_unique<Sampler>(python.target, *process, stacks, options, seen);
     }
     Sampler::Outcome tick() { return sampler->tick(now += period, period); }
@@ -119,6 +120,7 @@ struct Sampling {
     std::map<std::string, Address> codes;
     StackTable stacks;
     Seen seen;
+    AsyncOptions async;
     std::unique_ptr<PythonProcess> process;
     std::unique_ptr<Sampler> sampler;
     std::chrono::nanoseconds now = 10s;
