@@ -137,6 +137,8 @@ Result<void> set_async(Options& options, const CLI::App& record) {
         return fail(ExitCode::kUsage, "--async-weight " + options.async_weight + " is not known", "known are: task, share");
     }
     async.mode = *mode;
+    // Waiting tasks are idle.
+    if (async.mode == AsyncMode::kAll && options.gil) return fail(ExitCode::kUsage, "both --async=all and --gil", "use one of them");
     async.weight = options.async_weight == "share" ? AsyncWeight::kShare : AsyncWeight::kTask;
     async.with_inferred = !options.no_inferred;
     if (record.count("--async-weight") > 0 && async.mode != AsyncMode::kAll) {

@@ -56,6 +56,9 @@ TEST_CASE("options: wrong usage is told with a remedy and ends with 2") {
     check_usage({"dump"}, "no process given", "--pid N");
     for (const char* pid : {"0", "-1", "99999999999"}) check_usage({"dump", "--pid", pid}, pid, "");
     check_usage({"record", "--pid", "1", "--idle", "--gil"}, "both --idle and --gil", "one of them");
+    for (const char* command : {"record", "top"}) {
+        check_usage({command, "--pid", "1", "--async=all", "--gil"}, "both --async=all and --gil", "one of them");
+    }
     check_usage({"record", "--pid", "1", "-r", "fast"}, "'fast' is not a rate", "10k");
     check_usage({"record", "--pid", "1", "-r", "0"}, "out of range", "0.001");
     check_usage({"record", "--pid", "1", "-d", "soon"}, "'soon' is not a duration", "2m");
