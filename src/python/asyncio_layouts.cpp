@@ -69,6 +69,7 @@ void fill_from_row(AsyncioLayout& asyncio, const Layout& layout, const Row& row)
     asyncio.task.fut_waiter = row.fut_waiter + more;
     asyncio.task.coroutine = row.coroutine + more;
     asyncio.task.name = row.name + more;
+    asyncio.task.context = asyncio.task.name + 8;
     asyncio.thread.context_version = row.context_version;
     asyncio.thread.origin_depth = row.origin_depth;
     asyncio.coroutine_origin = row.origin + more;
@@ -89,6 +90,7 @@ bool fill_from_debug(AsyncioLayout& asyncio, const Layout& layout, std::span<con
     asyncio.task.fut_waiter = offset(debug.coroutine) - 8;
     asyncio.task.coroutine = offset(debug.coroutine);
     asyncio.task.name = offset(debug.task_name);
+    if (is_word_of(debug.task_name + 8, debug.task_size)) asyncio.task.context = asyncio.task.name + 8;  // so up to 3.15
     asyncio.task.node = offset(debug.node);
     asyncio.thread.size = static_cast<std::uint32_t>(debug.thread_size);
     asyncio.thread.running_loop = offset(debug.running_loop);

@@ -70,6 +70,7 @@ struct AsyncioLayout {
         Offset fut_waiter = kAbsent;
         Offset coroutine = kAbsent;
         Offset name = kAbsent;  // str; from 3.12 on an int N that stands for "Task-N"
+        Offset context = kAbsent;  // a copy of the context in which it was made
         Offset node = kAbsent;  // llist, 3.14 on
     } task;
 

@@ -38,6 +38,7 @@ bool AsyncioReader::read_c_task(Interpreter& interpreter, AsyncTask& task, Found
     task.loop = pointer(asyncio_.future.loop);
     task.coroutine = pointer(asyncio_.task.coroutine);
     task.waits_for = pointer(asyncio_.task.fut_waiter);
+    if (has(asyncio_.task.context)) task.context = pointer(asyncio_.task.context);
     found.name = pointer(asyncio_.task.name);
     found.name_is_int = can_be_object(found.name) && interpreter.kinds.kind_of(*pages_, found.name) == ObjectKind::kInt;
     return true;
@@ -52,6 +53,7 @@ bool AsyncioReader::read_python_task(Interpreter&, AsyncTask& task, Found& found
     if (task.coroutine == kNoAddress) return false;
     task.loop = attribute("_loop");
     task.waits_for = attribute("_fut_waiter");
+    task.context = attribute("_context");
     found.name = attribute("_name");
     found.is_pending = is_pending_python(task.address);
     return true;

@@ -52,6 +52,7 @@ struct AsyncTask {
     std::uint64_t identity = 0;  // what no other task at this address had or will have, as far as is known; 0: nothing is
     bool is_loops_own = false; // what the loop runs for: no task has made it
     bool is_current = false;   // the thread says that this one runs (3.14 on)
+    Address context{};         // its own, as long as it lives; null where it is not known
     Address origin{};          // its coroutine's note of where it was made; null: none, or its loop runs for it
     Address waits_for{};       // its fut_waiter, or the nursery whose tasks it waits for; null where there is none
     ObjectKind waits_for_kind = ObjectKind::kNone;

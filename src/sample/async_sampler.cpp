@@ -110,6 +110,7 @@ void AsyncSampler::look() {
     reader_.look(threads_, all_.sweep, hold_);
     ++looks_;
     remember(all_);
+    note_alive();
     find_candidates();
     add_loops(all_.sweep.loops);
     is_fresh_ = true;
@@ -137,6 +138,17 @@ void AsyncSampler::remember(Reading& reading) {
         if (!is_known) owner = {task.address, task.identity, turn_};
         owner.was_suspended |= task.state != TaskState::kRunning;
     }
+}
+
+// A task that a whole look did not find is no more: what is at its address later is another one.
+void AsyncSampler::note_alive() {
+    for (const AsyncTask& task : all_.sweep.tasks) {
+        const auto known = views_.find(raw(task.address));
+        if (known == views_.end()) continue;
+        if (known->second.alive_at < last_whole_look_) known.value() = View{};
+        known.value().alive_at = looks_;
+    }
+    if (all_.sweep.torn == 0 && all_.sweep.broken_lists == 0) last_whole_look_ = looks_;
 }
 
 // A task of several moments stands for itself if no moment shows it above another one.
@@ -181,12 +193,16 @@ std::string AsyncSampler::boundary_text(const AsyncTask& task) const {
 AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex index) {
     const AsyncTask& task = reading.sweep.tasks[index];
     View& view = views_[raw(task.address)];
-    const bool is_same = view.coroutine == task.coroutine && view.identity == task.identity && view.given == task.name.given;
-    if (!is_same || readings_ - view.seen > kForgetAfter) {
+    const bool is_same = view.coroutine == task.coroutine && view.identity == task.identity && view.given == task.name.given &&
+                         view.context == task.context && view.note == task.origin;
+    if (!is_same || view.alive_at < last_whole_look_ || readings_ - view.seen > kForgetAfter) {
         view = View{};
         view.coroutine = task.coroutine;
         view.given = task.name.given;
         view.identity = task.identity;
+        view.context = task.context;
+        view.note = task.origin;
+        view.alive_at = looks_;
         view.label = stacks_.intern_string(boundary_text(task));
     }
     // Of a greenlet that runs there are the frames that it had when it was suspended last.

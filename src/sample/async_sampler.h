@@ -106,6 +106,8 @@ private:
         Address coroutine{};
         StringId given = kNoString;
         std::uint64_t identity = 0;  // by which a task is known from a later one at the same address
+        Address context{}, note{};      // ... as far as those can tell it, too, where it has a name of its own
+        std::uint32_t alive_at = 0;     // the last look in which it was there
         StackBuilder::Chain chain;
         StringId label = kNoString;
         AsyncStacks::Place parent;  // where its boundary stood last below another task
@@ -172,6 +174,7 @@ private:
     void learn_tasks();
     void find_candidates();
     void remember(Reading& reading);
+    void note_alive();
     AsyncStacks::Place add_steps(AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t begin,
                                  std::size_t end, const PlaceSteps& place_steps);
     // async_stem.cpp
@@ -280,6 +283,7 @@ private:
     bool must_look_again_ = false;  // though nothing moves: what was read once is to be read twice
     bool is_last_ = false;       // no look will follow
     std::uint32_t looks_ = 0;
+    std::uint32_t last_whole_look_ = 0;  // that missed no task
     std::uint32_t readings_ = 0;  // looks, and paths by themselves
     std::uint64_t turn_ = 0;
     std::uint64_t torn_turn_ = 0;  // in which what was missed was counted last

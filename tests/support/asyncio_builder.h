@@ -40,6 +40,7 @@ public:
     void clear_callbacks(Address future);
     // A task or a future that has its result.
     void finish(Address future) { builder_.put_field(future, asyncio_.future.state, 2, 4); }
+    void revive(Address future) { builder_.put_field(future, asyncio_.future.state, 0, 4); }
     // Puts them into the interpreter's sys.modules["asyncio.tasks"].
     void publish(Address interpreter, const std::vector<Address>& tasks);
     // From 3.14 on: puts them into the circle that a thread keeps of its tasks.

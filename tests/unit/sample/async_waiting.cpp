@@ -233,6 +233,40 @@ TEST_CASE("waiting tasks: those that await each other stand below a marker") {
     });
 }
 
+TEST_CASE("waiting tasks: one at the place of another is not shown below that one's parent") {
+    for_each_loop([](LoopWorld& world) {
+        const Made child = world.sleeping("worker", "child");
+        const Made parent = world.waiting("Task-2", "parent", child.task);
+        world.start(all_tasks());
+        CHECK(world.tick() == Recording{{"main;run_forever;[task parent];parent;[task worker];child", {1, 1ms}}});
+        world.asyncio.finish(parent.task);
+        world.replace(child);
+        CHECK(world.tick() == Recording{{"main;run_forever;[task worker];child", {1, 1ms}}});
+    });
+}
+
+TEST_CASE("waiting tasks: one that was gone in a look is another one afterwards") {
+    for (const bool is_whole : {false, true}) {
+        for_each_loop([&](LoopWorld& world) {
+            const Made child = world.sleeping("worker", "child");
+            const Made parent = world.waiting("Task-2", "parent", child.task);
+            world.start(all_tasks());
+            CHECK(world.tick().size() == 1);
+            world.asyncio.finish(parent.task);
+            world.asyncio.clear_callbacks(child.task);
+            if (is_whole) {
+                world.asyncio.finish(child.task);
+                world.step();
+                CHECK(world.tick().empty());
+                world.asyncio.revive(child.task);
+            }
+            world.step();
+            const std::string below = is_whole ? "main;run_forever;" : "main;run_forever;[task parent];parent;[spawned, inferred];";
+            CHECK(world.tick() == Recording{{below + "[task worker];child", {1, 1ms}}});
+        });
+    }
+}
+
 TEST_CASE("waiting tasks: one that outlives what waited for it stays below that") {
     for (const bool with_inferred : {true, false}) {
         for_each_loop([&](LoopWorld& world) {

@@ -169,6 +169,12 @@ struct LoopWorld : AsyncWorld {
         listed.push_back(made.task);
         return made;
     }
+    // Another task comes to its place: with the same name and the same coroutine, but a context of its own.
+    void replace(const Made& made) {
+        asyncio.clear_callbacks(made.task);
+        builder.put_field(made.task, asyncio.layout().task.context, raw(builder.object(64)));
+        step();
+    }
     // It waits for a task or a future.
     void awaits(const Made& made, Address future) {
         asyncio.set_awaiting(made.coroutine, asyncio.future_iter(future));
