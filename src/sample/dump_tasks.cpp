@@ -4,6 +4,7 @@
 #include "python/coroutine_origin.h"
 
 #include <fmt/format.h>
+#include <tsl/robin_map.h>
 #include <tsl/robin_set.h>
 
 #include <algorithm>
@@ -133,13 +134,15 @@ void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const
         if (edge.is_wait && sweep_.tasks[edge.awaiter].is_greenlet) joined[edge.awaiter].push_back(edge.task);
     }
 
+    tsl::robin_map<std::uint64_t, std::size_t> place_of;  // by address
+    for (std::size_t i = 0; i < sweep_.tasks.size(); ++i) place_of[raw(sweep_.tasks[i].address)] = place[i];
+
     dump.tasks.clear();
     for (const TaskIndex index : sorted) {
         const AsyncTask& task = sweep_.tasks[index];
         DumpTask shown = describe(task, walks);
-        for (std::size_t i = 0; i < sweep_.tasks.size() && is_task(task.waits_for_kind); ++i) {
-            if (sweep_.tasks[i].address == task.waits_for) shown.waiting_on_task = place[i];
-        }
+        const auto awaited = is_task(task.waits_for_kind) ? place_of.find(raw(task.waits_for)) : place_of.end();
+        if (awaited != place_of.end()) shown.waiting_on_task = awaited->second;
         if (joined[index].size() == 1) shown.waiting_on_task = place[joined[index].front()];
         if (joined[index].size() > 1) shown.waiting_on = fmt::format("{} greenlets", joined[index].size());
         if (task.is_greenlet && !graph.awaiters(index).empty()) shown.creation.clear();  // who spawned it stands above it
