@@ -203,6 +203,7 @@ AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex inde
         view.context = task.context;
         view.note = task.origin;
         view.alive_at = looks_;
+        view.running_turn = view.waiting_turn = static_cast<std::uint32_t>(random_());  // of many short ones not all go first to the first
         view.label = stacks_.intern_string(boundary_text(task));
     }
     // Of a greenlet that runs there are the frames that it had when it was suspended last.
@@ -246,7 +247,11 @@ const TaskEdge* AsyncSampler::edge_between(const TaskGraph& graph, TaskIndex tas
 
 // Where the boundary of `task` stands: below its awaiters, and theirs.
 std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place stem, const Reading& reading, TaskIndex task) {
-    reading.graph.path_of(task, turn_, path_);
+    View* own = view_of(reading, task);
+    if (own == nullptr) return std::nullopt;
+    // Each record of this task takes the next one of its paths: ticks do not tell, as a look can stand for two or more.
+    std::uint32_t& turn = &reading == &all_ ? own->waiting_turn : own->running_turn;
+    reading.graph.path_of(task, turn++, path_);
     Path found{stem, false};
     if (path_.ends_in_cycle) found.place = trie_.marker(found.place, "[await cycle]");
     for (std::size_t i = path_.tasks.size(); i-- > 0;) {

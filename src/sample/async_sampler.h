@@ -110,6 +110,7 @@ private:
         std::uint32_t alive_at = 0;     // the last look in which it was there
         StackBuilder::Chain chain;
         StringId label = kNoString;
+        std::uint32_t running_turn = 0, waiting_turn = 0;  // which of its paths is shown next
         AsyncStacks::Place parent;  // where its boundary stood last below another task
         bool has_parent = false;
         Address origin_note{};          // the note that was read into `origin`

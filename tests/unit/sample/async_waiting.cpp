@@ -220,6 +220,28 @@ TEST_CASE("waiting tasks: several awaiters take turns, with one look or with man
     }
 }
 
+TEST_CASE("waiting tasks: several awaiters take turns, whatever number of ticks a record stands for") {
+    for_each_loop([&](LoopWorld& world) {
+        const Made child = world.sleeping("Task-1", "child");
+        world.waiting("Task-2", "one", child.task);
+        world.waiting("Task-3", "two", child.task);
+        world.start(all_tasks());
+        CHECK(AsyncWorld::all_of(world.tick()) == Recorded{1, 1ms});
+        const Holding holding(world);
+        CHECK(AsyncWorld::all_of(world.tick()) == Recorded{1, 1ms});
+        std::map<std::string, Recorded> sum;
+        for (int i = 0; i < 6; ++i) {
+            CHECK(world.tick(false, kWithinPause).empty());
+            for (const auto& [stack, recorded] : world.tick()) {
+                sum[stack].samples += recorded.samples;
+                sum[stack].weight += recorded.weight;
+            }
+        }
+        CHECK(sum == Recording{{"main;run_forever;[task one];one;[task child];child", {6, 6ms}},
+                               {"main;run_forever;[task two];two;[task child];child", {6, 6ms}}});
+    });
+}
+
 TEST_CASE("waiting tasks: those that await each other stand below a marker") {
     for_each_loop([](LoopWorld& world) {
         const Made one = world.make("Task-1", "one");
