@@ -451,6 +451,7 @@ void AsyncioReader::look(const ThreadList& threads, TaskSweep& sweep, const Hold
         if (hold && !left_.empty()) read_held(*interpreter, threads, sweep, hold);
         is_too_fast_ |= sweep.was_held;
         sweep.torn += static_cast<std::uint32_t>(left_.size());
+        sweep.torn_tasks.insert(sweep.torn_tasks.end(), left_.begin(), left_.end());
         interpreter->callbacks.clear();
     }
     is_single_ = false;

@@ -36,6 +36,7 @@ void TaskSweep::clear() {
     loops.clear();
     moments = 1;
     torn = 0;
+    torn_tasks.clear();
     broken_lists = 0;
     was_held = false;
 }

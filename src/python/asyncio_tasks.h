@@ -97,6 +97,7 @@ struct TaskSweep {
     std::vector<RunningLoop> loops;
     std::uint32_t moments = 1;
     std::uint32_t torn = 0;           // tasks that did not hold still, and are left out
+    std::vector<Address> torn_tasks;  // ... of a look
     std::uint32_t broken_lists = 0;   // task lists that could not be read to their end
     bool was_held = false;            // threads were held for a copy
 

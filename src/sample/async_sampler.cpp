@@ -57,11 +57,19 @@ void AsyncSampler::set_threads(const ThreadList& threads) {
     if (!reader_.is_found()) return;
     // A loop may have begun in a thread that had none, or ended.
     const std::vector<RunningLoop>& running = reader_.find_loops(threads_);
-    std::erase_if(loops_, [&](const Loop& loop) {
-        return std::none_of(running.begin(), running.end(),
-                            [&](const RunningLoop& known) { return known.thread == loop.thread; });
-    });
+    forget_ended(running);
     add_loops(running);
+}
+
+void AsyncSampler::forget_ended(const std::vector<RunningLoop>& running) {
+    std::erase_if(loops_, [&](const Loop& loop) {
+        const bool runs = std::any_of(running.begin(), running.end(), [&](const RunningLoop& known) { return known.thread == loop.thread; });
+        if (runs) return false;
+        // Nothing tells any more until when its tasks waited: the time of a pause is missed.
+        draw_leaves(loop, drawn_);
+        for (const auto& [task, samples] : drawn_) torn_ += std::uint64_t{samples} * loop.paused_ticks;
+        return true;
+    });
 }
 
 void AsyncSampler::add_loops(const std::vector<RunningLoop>& running) {
@@ -120,7 +128,7 @@ void AsyncSampler::look() {
     next_look_ = took > kLongLook && may_pause ? now_ + kPauseAfterLook * took : nanoseconds{0};
     // Where a look needs a stop of the thread, they share its budget with the proofs.
     if (all_.sweep.was_held) next_look_ = std::max(next_look_, now_ + kPauseAfterHold);
-    if (hold_ && !all_.sweep.was_held && all_.sweep.torn > candidates_.size()) next_look_ = now_ + kPauseForHold;
+    if (hold_ && !all_.sweep.was_held && all_.sweep.torn > candidates_.size()) next_look_ = std::max(next_look_, now_ + kPauseForHold);
 }
 
 // What was read stands for later: which task a root frame belongs to.
@@ -151,6 +159,32 @@ void AsyncSampler::note_alive() {
     if (all_.sweep.torn == 0 && all_.sweep.broken_lists == 0) last_whole_look_ = looks_;
 }
 
+// One that still waits for what it waited for together with a task that this look missed is no leaf: it would stand in
+// that one's place.
+void AsyncSampler::cover_above_torn() {
+    const TaskSweep& sweep = all_.sweep;
+    std::swap(waits_, waits_before_);
+    waits_.clear();
+    for (const TaskEdge& edge : sweep.edges) {
+        const AsyncTask& awaiter = sweep.tasks[edge.awaiter];
+        if (edge.is_wait) waits_.push_back({sweep.tasks[edge.task].address, awaiter.address, awaiter.waits_for});
+    }
+    if (sweep.torn_tasks.empty()) return;
+    tsl::robin_map<std::uint64_t, Address> waits_for;  // by awaiter
+    for (const AsyncTask& task : sweep.tasks) waits_for[raw(task.address)] = task.waits_for;
+    tsl::robin_set<std::uint64_t> torn;
+    for (const Address task : sweep.torn_tasks) torn.insert(raw(task));
+    for (const AsyncTask& task : sweep.tasks) {
+        if (torn.contains(raw(task.waits_for))) covered_.insert(raw(task.address));
+    }
+    for (const Wait& wait : waits_before_) {
+        if (!torn.contains(raw(wait.task))) continue;
+        waits_.push_back(wait);  // until it is read again
+        const auto now = waits_for.find(raw(wait.awaiter));
+        if (now != waits_for.end() && wait.through != kNullAddress && now->second == wait.through) covered_.insert(raw(wait.awaiter));
+    }
+}
+
 // A task of several moments stands for itself if no moment shows it above another one.
 void AsyncSampler::find_candidates() {
     const TaskSweep& sweep = all_.sweep;
@@ -160,6 +194,7 @@ void AsyncSampler::find_candidates() {
         if (sweep.tasks[i].is_listed) ++listed;
         if (!all_.graph.is_leaf(i)) covered_.insert(raw(sweep.tasks[i].address));
     }
+    cover_above_torn();
     candidates_.clear();
     for (TaskIndex i = 0; i < sweep.tasks.size(); ++i) {
         // A greenlet that has not begun has no frame to be shown by.

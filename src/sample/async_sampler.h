@@ -142,6 +142,7 @@ private:
         std::vector<Address> shown;         // tasks that this tick's own sample of the thread shows
         std::chrono::nanoseconds owed{0};   // time that the next record of waiting tasks stands for
         std::uint32_t owed_ticks = 0;
+        std::uint32_t paused_ticks = 0;     // of those, within a pause
         std::uint32_t poor_looks = 0;       // in a row, that found less than they missed
         Reading path;                 // the task that ran last, and those above it
         std::uint64_t version = 0;    // what the loop had counted in the step in which it ran; 0: not known
@@ -174,6 +175,8 @@ private:
     void look();
     void learn_tasks();
     void find_candidates();
+    void cover_above_torn();
+    void forget_ended(const std::vector<RunningLoop>& running);
     void remember(Reading& reading);
     void note_alive();
     AsyncStacks::Place add_steps(AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t begin,
@@ -260,6 +263,10 @@ private:
     tsl::robin_map<std::uint64_t, View> views_;    // by task
     tsl::robin_map<std::uint64_t, Owner> owners_;  // by the frame of a task's own coroutine
     tsl::robin_set<std::uint64_t> covered_;        // tasks that another one's path shows, in some moment of the look
+    struct Wait {  // of one task for another, as it was seen last
+        Address task{}, awaiter{}, through{};
+    };
+    std::vector<Wait> waits_, waits_before_;
     std::vector<TaskIndex> candidates_;            // tasks of the look that stand for themselves
     std::vector<std::pair<TaskIndex, std::uint32_t>> drawn_;
     std::vector<Waiting> waiting_;

@@ -86,7 +86,10 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
         loop = find_loop(thread);
         if (loop == nullptr) return false;
         // Within the pause after a long look nothing is known anew: the next record stands for this time, too.
-        if (!is_fresh_) return true;
+        if (!is_fresh_) {
+            ++loop->paused_ticks;
+            return true;
+        }
         loop->is_current = true;
     }
     draw_leaves(*loop, drawn_);
@@ -106,7 +109,7 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
     if (std::exchange(torn_turn_, turn_) != turn_) torn_ += std::uint64_t{all_.sweep.torn} * ticks;
     const nanoseconds owed = loop->owed;
     loop->owed = nanoseconds{0};
-    loop->owed_ticks = 0;
+    loop->owed_ticks = loop->paused_ticks = 0;
     if (drawn_.empty()) return has_tasks;
     if (options_.weight == AsyncWeight::kShare) drawn_.front().second = 1;
     torn_ += std::uint64_t{place_waiting(*loop)} * ticks;

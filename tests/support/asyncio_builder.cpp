@@ -44,6 +44,8 @@ AsyncioBuilder::AsyncioBuilder(ProcessBuilder& builder) : builder_(builder), asy
     weakref_type_ = type("weakref", 0, kNullAddress);
     set_type_ = type("set", 0, kNullAddress);
     tuple_type_ = type("tuple", 0, kNullAddress);
+    function_type_ = type("function", 0, kNullAddress);
+    cell_type_ = type("cell", 0, kNullAddress);
     // 3.8 and 3.9 have an object of its own for it, later versions a builtin method.
     const bool has_wrapper = builder.layout().version.minor <= 9;
     wakeup_type_ = type(has_wrapper ? "TaskWakeupMethWrapper" : "builtin_function_or_method", 0, kNullAddress);
@@ -136,6 +138,27 @@ void AsyncioBuilder::add_wakeup(Address future, Address awaiter) {
     const bool has_wrapper = builder_.layout().version.minor <= 9;
     builder_.memory().put(callback + header, has_wrapper ? raw(awaiter) : raw(wakeup_definition_));
     builder_.memory().put(callback + header + 8, raw(awaiter));
+    add_callback(future, callback);
+}
+
+void AsyncioBuilder::add_gather(Address future, Address outer) {
+    const std::uint32_t header = builder_.layout().object.header_size;
+    ObjectBuilder::CodeSpec code;
+    code.name = U"_done_callback";
+    code.filename = U"/lib/asyncio/tasks.py";
+    const Address callback = builder_.function(builder_.code(code));
+    const Address cell = builder_.object(header + 8, cell_type_);
+    builder_.memory().put(cell + header, raw(outer));
+    const Address closure = builder_.tuple(std::array{cell});
+    builder_.put_field(closure, builder_.layout().object.type, raw(tuple_type_));
+    builder_.put_field(callback, builder_.layout().object.type, raw(function_type_));
+    builder_.put_field(callback, asyncio_.function_closure, raw(closure));
+    add_callback(future, callback);
+}
+
+// Behind those that it has.
+void AsyncioBuilder::add_callback(Address future, Address callback) {
+    const std::uint32_t header = builder_.layout().object.header_size;
     const auto first = read_pointer(builder_.memory(), future + at(asyncio_.future.callback0));
     if (first == kNullAddress) {
         builder_.put_field(future, asyncio_.future.callback0, raw(callback));

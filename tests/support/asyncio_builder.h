@@ -37,6 +37,8 @@ public:
     Address task(const TaskSpec& spec);
     // The callback by which `awaiter` waits for `future`, behind those that it has.
     void add_wakeup(Address future, Address awaiter);
+    // ... that of gather(), whose own future is `outer`.
+    void add_gather(Address future, Address outer);
     void clear_callbacks(Address future);
     // A task or a future that has its result.
     void finish(Address future) { builder_.put_field(future, asyncio_.future.state, 2, 4); }
@@ -57,13 +59,14 @@ public:
     const AsyncioLayout& layout() const { return asyncio_; }
 
 private:
+    void add_callback(Address future, Address callback);
     Address set_of(const std::vector<Address>& members);
     [[nodiscard]] std::size_t task_size() const { return asyncio_.task.size; }
 
     ProcessBuilder& builder_;
     AsyncioLayout asyncio_;
     Address future_type_{}, task_type_{}, coroutine_type_{}, iter_type_{}, weakref_type_{}, set_type_{};
-    Address wakeup_type_{}, wakeup_definition_{}, tuple_type_{}, current_tasks_{};
+    Address wakeup_type_{}, wakeup_definition_{}, tuple_type_{}, function_type_{}, cell_type_{}, current_tasks_{};
 };
 
 }  // namespace pyprof::test

@@ -4,6 +4,8 @@
 // Every layout.
 #include "async_world.h"
 
+#include "base/clock.h"
+
 #include <algorithm>
 
 using namespace pyprof;
@@ -133,6 +135,65 @@ TEST_CASE("waiting tasks: the time of a pause between two looks is paid in full"
         CHECK(world.recorded().empty());
         CHECK(world.figures().task_samples == 2 * 9);
     });
+}
+
+TEST_CASE("waiting tasks: what a loop's tasks are owed when it ends within a pause is counted as missed") {
+    for_each_loop([](LoopWorld& world) {
+        add_sleepers(world, 2);
+        world.start(all_tasks());
+        CHECK(world.tick().size() == 2);
+        const Holding holding(world);
+        CHECK(world.tick().size() == 2);
+        for (int i = 0; i < 3; ++i) CHECK(world.tick(false, kWithinPause).empty());
+        CHECK(world.figures().tasks_torn == 0);
+        world.asyncio.set_loop(world.thread, kNullAddress, FakeTarget::kPid);
+        world.sampler->set_threads(world.threads);
+        CHECK_FALSE(world.sampler->has_loop(world.thread));
+        CHECK(world.figures().tasks_torn == 2 * 3);
+    });
+}
+
+TEST_CASE("waiting tasks: the pause after a slow look stands, though the look could not hold the thread") {
+    for_each_loop([](LoopWorld& world) {
+        add_sleepers(world, 2);
+        world.start(all_tasks());
+        CHECK(world.tick().size() == 2);
+        world.sampler->set_hold([](Address, const std::function<void()>&) { return false; });
+        world.memory().before_range = [&world](FakeMemory&, const ReadRange&) {
+            world.step();
+            const auto began = thread_cpu_time();
+            while (thread_cpu_time() - began < 2ms) {
+            }
+        };
+        CHECK(world.tick().empty());
+        world.memory().before_range = {};
+        const std::uint64_t looks = world.figures().task_looks;
+        CHECK(world.tick(false, 50ms).empty());
+        CHECK(world.figures().task_looks == looks);
+        CHECK(world.tick().size() == 2);
+    });
+}
+
+TEST_CASE("waiting tasks: who waits for a task that could not be read is not shown in its place") {
+    for (const bool by_gather : {false, true}) {
+        for_each_loop([&](LoopWorld& world) {
+            const Made child = world.sleeping("Task-1", "child");
+            const Address outer = by_gather ? world.asyncio.future() : child.task;
+            world.waiting("Task-2", "parent", outer);
+            if (by_gather) world.asyncio.add_gather(child.task, outer);
+            world.sleeping("Task-3", "idle");
+            world.start(all_tasks());
+            const std::string idle = "main;run_forever;[task idle];idle";
+            CHECK(world.tick() == Recording{{"main;run_forever;[task parent];parent;[task child];child", {1, 1ms}}, {idle, {1, 1ms}}});
+            // Its coroutine and its task contradict each other.
+            world.builder.put_field(child.task, world.asyncio.layout().task.fut_waiter, raw(world.asyncio.future()));
+            for (std::uint64_t i = 1; i <= 2; ++i) {
+                world.step();
+                CHECK(world.tick() == Recording{{idle, {1, 1ms}}});
+                CHECK(world.figures().tasks_torn == i);
+            }
+        });
+    }
 }
 
 TEST_CASE("waiting tasks: of very many some are drawn, and stand for all") {
