@@ -46,6 +46,7 @@ AsyncSampler::AsyncSampler(Target& target, const Layout& layout, StackTable& sta
       options_(options),
       reader_(target, layout, stacks),
       trie_(codes, stacks, builder),
+      wrapper_names_{stacks.intern_string("wrapper"), stacks.intern_string("run.<locals>.wrapper")},
       trio_names_{stacks.intern_string("unrolled_run"), stacks.intern_string("get_events"), stacks.intern_string("EpollIOManager.get_events")},
       worker_names_{stacks.intern_string("run"), stacks.intern_string("_WorkItem.run"), stacks.intern_string("WorkerThread.run")} {
     intern_loops_names();
@@ -219,9 +220,9 @@ bool AsyncSampler::frames_still_stand(const StackBuilder::Chain& chain) {
     return true;
 }
 
-std::string AsyncSampler::boundary_text(const AsyncTask& task) const {
+std::string AsyncSampler::boundary_text(const AsyncTask& task, StringId wrapped) const {
     const std::string_view given = stacks_.string(task.name.given);
-    const std::string_view own = stacks_.string(task.coroutine_name);
+    const std::string_view own = stacks_.string(wrapped != kNoString ? wrapped : task.coroutine_name);
     return fmt::format("[task {}]", !given.empty() ? given : own.empty() ? std::string_view("?") : own);
 }
 
@@ -239,7 +240,7 @@ AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex inde
         view.note = task.origin;
         view.alive_at = looks_;
         view.running_turn = view.waiting_turn = static_cast<std::uint32_t>(random_());  // of many short ones not all go first to the first
-        view.label = stacks_.intern_string(boundary_text(task));
+        view.label = stacks_.intern_string(boundary_text(task, kNoString));
     }
     // Of a greenlet that runs there are the frames that it had when it was suspended last.
     if (task.is_greenlet && task.state == TaskState::kRunning) {
@@ -250,7 +251,6 @@ AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex inde
         const auto frames = reading.sweep.frames_of(task);
         view.seen = reading.serial;
         view.index = index;
-        view.label = stacks_.intern_string(boundary_text(task));
         walk_.frames.assign(frames.begin(), frames.end());
         const StackBuilder::Built built = builder_.build(walk_, view.chain);
         const bool stands = view.chain.read_at.empty() || frames_still_stand(view.chain);
@@ -260,6 +260,9 @@ AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex inde
             view.seen = 0;
             return nullptr;
         }
+        // While it runs, what it awaits is not told, but has not changed.
+        if (const StringId wrapped = wrapped_by(view.chain, 0); wrapped != kNoString) view.wrapped = wrapped;
+        view.label = stacks_.intern_string(boundary_text(task, view.wrapped));
     }
     epoch_.mark_used(view.chain);
     return &view;
@@ -267,6 +270,11 @@ AsyncSampler::View* AsyncSampler::view_of(const Reading& reading, TaskIndex inde
 
 AsyncStacks::Place AsyncSampler::add_boundary(AsyncStacks::Place place, StringId label) {
     return trie_.marker(place, stacks_.string(label));
+}
+
+AsyncStacks::Place AsyncSampler::add_frames(AsyncStacks::Place place, const View& view, std::size_t steps) {
+    const std::size_t first = view.wrapped == kNoString ? 0 : 1;
+    return trie_.add_coroutines(place, view.chain, first, first + steps);
 }
 
 AsyncStacks::Place AsyncSampler::add_task(AsyncStacks::Place place, const AsyncTask& task, const View& view) {
@@ -323,7 +331,7 @@ std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place s
         if (below == nullptr) return std::nullopt;
         if (below->is_wait && runs) return std::nullopt;  // who waits does not run
         // One that does not wait for it stands elsewhere by now: only its own coroutine is sure to be there.
-        found.place = trie_.add_coroutines(found.place, view->chain, below->is_wait ? view->chain.steps.size() : 1);
+        found.place = add_frames(found.place, *view, below->is_wait ? view->chain.steps.size() : 1);
     }
     return found;
 }
@@ -426,7 +434,9 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackB
         return std::nullopt;
     }
     for (const TaskIndex task : path_.tasks) loop->shown.push_back(loop->path.sweep.tasks[task].address);
-    roots_.assign(1, {first, view->label});
+    const StringId wrapped = wrapped_by(chain, first);
+    const StringId label = wrapped == kNoString ? view->label : stacks_.intern_string(boundary_text(loop->path.sweep.tasks[loop->root], wrapped));
+    roots_.assign(1, {wrapped == kNoString ? first : first + 1, label});
     find_inner_roots(*loop, chain, first, context_version);
     AsyncStacks::Place place = path->place;
     for (std::size_t i = 0; i < roots_.size(); ++i) {

@@ -110,6 +110,7 @@ private:
         std::uint32_t alive_at = 0;     // the last look in which it was there
         StackBuilder::Chain chain;
         StringId label = kNoString;
+        StringId wrapped = kNoString;   // if its own coroutine is uvloop's: that which it awaits
         std::uint32_t running_turn = 0, waiting_turn = 0;  // which of its paths is shown next
         AsyncStacks::Place parent;  // where its boundary stood last below another task
         bool has_parent = false;
@@ -196,6 +197,7 @@ private:
     [[nodiscard]] bool is_turn(const CodeCache::Entry& entry) const;
     [[nodiscard]] bool is_entry(const CodeCache::Entry& entry) const;
     [[nodiscard]] bool is_trios_own(const CodeCache::Entry& entry) const;
+    [[nodiscard]] StringId wrapped_by(const StackBuilder::Chain& chain, std::size_t step) const;
     [[nodiscard]] Fold fold_of(const StackBuilder::Chain& chain) const;
     void learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold, bool with_turn, const PlaceSteps& place_steps);
     [[nodiscard]] static bool is_foreign(const Loop& loop, const StackBuilder::Chain& chain);
@@ -207,6 +209,8 @@ private:
     View* view_of(const Reading& reading, TaskIndex task);
     [[nodiscard]] bool frames_still_stand(const StackBuilder::Chain& chain);
     AsyncStacks::Place add_boundary(AsyncStacks::Place place, StringId label);
+    // So many of its coroutines, from the outermost on.
+    AsyncStacks::Place add_frames(AsyncStacks::Place place, const View& view, std::size_t steps);
     // The boundary of a task; none for a thread's main greenlet, whose frames are the thread's own.
     AsyncStacks::Place add_task(AsyncStacks::Place place, const AsyncTask& task, const View& view);
     [[nodiscard]] bool has_origin(const Reading& reading, TaskIndex task, View& view);  // async_creation.cpp
@@ -238,7 +242,7 @@ private:
     void find_inner_roots(Loop& loop, const StackBuilder::Chain& chain, std::size_t first, std::uint64_t version);
     [[nodiscard]] Address item_in_copy(const WorkerFrame& worker, ThreadReader& reader);
     [[nodiscard]] bool is_sure_work(const Worker& worker, const KnownWork& before, const KnownWork& now, std::uint64_t version) const;
-    [[nodiscard]] std::string boundary_text(const AsyncTask& task) const;
+    [[nodiscard]] std::string boundary_text(const AsyncTask& task, StringId wrapped) const;
     // async_waiting.cpp
     void draw_leaves(const Loop& loop, std::vector<std::pair<TaskIndex, std::uint32_t>>& drawn);
     std::uint32_t place_waiting(const Loop& loop);
@@ -279,6 +283,7 @@ private:
     Walk walk_;
     std::minstd_rand random_{1};
     std::vector<StringId> turn_names_, entry_names_;  // async_stem.cpp
+    StringId wrapper_names_[2];
     StringId trio_names_[3];
     StringId worker_names_[3];
 

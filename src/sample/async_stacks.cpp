@@ -46,9 +46,9 @@ AsyncStacks::Place AsyncStacks::add_frame(Place place, const StackBuilder::Step&
     return next;
 }
 
-AsyncStacks::Place AsyncStacks::add_coroutines(Place place, const StackBuilder::Chain& chain, std::size_t steps) {
-    steps = std::min(steps, chain.steps.size());
-    for (std::size_t i = 0; i < steps; ++i) place = add_frame(place, chain.steps[i], separate_);
+AsyncStacks::Place AsyncStacks::add_coroutines(Place place, const StackBuilder::Chain& chain, std::size_t begin, std::size_t end) {
+    end = std::min(end, chain.steps.size());
+    for (std::size_t i = begin; i < end; ++i) place = add_frame(place, chain.steps[i], separate_);
     return place;
 }
 

@@ -30,8 +30,8 @@ public:
     Place marker(Place place, std::string_view text);
     // A frame that is known by its names alone; it is taken for certain.
     Place add_plain(Place place, FrameId frame);
-    // The frames of a coroutine chain, as many of its steps as given. They are taken for certain.
-    Place add_coroutines(Place place, const StackBuilder::Chain& chain, std::size_t steps);
+    // Steps [begin, end) of a coroutine chain. They are taken for certain.
+    Place add_coroutines(Place place, const StackBuilder::Chain& chain, std::size_t begin, std::size_t end);
     // Steps [begin, end) of a thread's chain; their proof stays that of their path on the thread.
     Place add_steps(Place place, const StackBuilder::Chain& chain, std::size_t begin, std::size_t end);
 

@@ -67,6 +67,17 @@ bool AsyncSampler::is_trios_own(const CodeCache::Entry& entry) const {
     return stacks_.string(entry.file).find("/trio/_core/") != std::string_view::npos;
 }
 
+// uvloop.run() wraps the coroutine that it is given into one of its own, which is machinery. What that one awaits, at the
+// step behind; kNoString: it is none of these.
+StringId AsyncSampler::wrapped_by(const StackBuilder::Chain& chain, std::size_t step) const {
+    if (options_.full_loop_frames || step + 1 >= chain.steps.size()) return kNoString;
+    const CodeCache::Entry& entry = codes_.entry(chain.steps[step].code);
+    const bool is_wrapper = (entry.name == wrapper_names_[0] || entry.name == wrapper_names_[1]) &&
+                            stacks_.string(entry.file).ends_with("uvloop/__init__.py");
+    const CodeCache::Entry& awaited = codes_.entry(chain.steps[step + 1].code);
+    return is_wrapper && awaited.is_generator ? awaited.name : kNoString;
+}
+
 AsyncSampler::Fold AsyncSampler::fold_of(const StackBuilder::Chain& chain) const {
     const std::size_t count = chain.steps.size();
     std::size_t entry_end = 0;

@@ -54,7 +54,7 @@ std::uint32_t AsyncSampler::place_waiting(const Loop& loop) {
         }
         if (path->is_inferred) inferred_ += samples;
         AsyncStacks::Place place = add_task(path->place, all_.sweep.tasks[task], *view);
-        place = trie_.add_coroutines(place, view->chain, view->chain.steps.size());
+        place = add_frames(place, *view, view->chain.steps.size());
         if (all_.sweep.tasks[task].state == TaskState::kReady) place = trie_.marker(place, "[ready]");
         waiting_.push_back({place, samples});
     }

@@ -115,7 +115,7 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice_worker(Address thread,
         return std::nullopt;
     }
     AsyncStacks::Place place = add_boundary(path->place, view->label);
-    place = trie_.add_coroutines(place, view->chain, view->chain.steps.size());
+    place = add_frames(place, *view, view->chain.steps.size());
     place = trie_.marker(place, "[executor]");
     place = trie_.add_steps(place, chain, options_.full_loop_frames ? 0 : worker->first, chain.steps.size());
     if (path->is_inferred) ++inferred_;

@@ -56,11 +56,12 @@ AsyncioBuilder::AsyncioBuilder(ProcessBuilder& builder) : builder_(builder), asy
     builder.put_field(wakeup_definition_, 0, raw(text));
 }
 
-Address AsyncioBuilder::coroutine(const std::string& name, Address awaits) {
+Address AsyncioBuilder::coroutine(const std::string& name, Address awaits, const std::u32string& file) {
     const Layout& layout = builder_.layout();
     const CoroutineLayout& state = asyncio_.coroutine;
     ObjectBuilder::CodeSpec code;
     code.name = std::u32string(name.begin(), name.end());
+    code.filename = file;
     code.bytecode[2] = std::byte{state.yield_from != 0 ? state.yield_from : state.resume[0]};
     code.bytecode[3] = std::byte{2};
     ProcessBuilder::FrameSpec frame;

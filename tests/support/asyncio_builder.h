@@ -20,7 +20,7 @@ public:
     explicit AsyncioBuilder(ProcessBuilder& builder);
 
     // A suspended coroutine of that name, which awaits this object.
-    Address coroutine(const std::string& name, Address awaits);
+    Address coroutine(const std::string& name, Address awaits, const std::u32string& file = U"/t/file.py");
     // It goes on: it executes, or stands at an await again.
     void set_executing(Address coroutine);
     void set_awaiting(Address coroutine, Address awaits);

@@ -128,3 +128,32 @@ TEST_CASE("async stem: a generator within which the loop is run is not taken for
         });
     }
 }
+
+TEST_CASE("async stem: the coroutine that uvloop.run() puts around another one is machinery") {
+    for (const bool is_full : {false, true}) {
+        for_each_loop([&](LoopWorld& world) {
+            const Made child = world.sleeping("Task-2", "child");
+            const Address inner = world.asyncio.coroutine("serve", world.asyncio.future_iter(child.task));
+            Made own;
+            own.coroutine = world.asyncio.coroutine("run.<locals>.wrapper", inner, U"/lib/uvloop/__init__.py");
+            own.task = world.asyncio.task({"Task-1", own.coroutine, child.task});
+            world.builder.put_field(own.task, world.asyncio.layout().future.loop, raw(world.loop));
+            world.asyncio.add_wakeup(child.task, own.task);
+            world.listed.push_back(own.task);
+            AsyncOptions options = async_options(AsyncMode::kAll);
+            options.full_loop_frames = is_full;
+            world.start(options);
+            const std::string expected = is_full ? "main;run;Runner.run;[task run.<locals>.wrapper];run.<locals>.wrapper;serve;" : "main;run;Runner.run;[task serve];serve;";
+            CHECK(world.tick_at(world.on_c_loop()) == Recording{{expected + "[task child];child", {1, 1ms}}});
+            // It goes on.
+            world.asyncio.finish(child.task);
+            const RawFrame outermost = world.asyncio.frame_of(own.coroutine);
+            const RawFrame innermost = world.asyncio.frame_of(inner);
+            world.asyncio.set_executing(inner);
+            world.run(own);
+            world.step();
+            world.begin_tick();
+            CHECK(world.splice(world.on_c_loop({outermost, innermost, world.plain("work")}), world.count) == expected + "work");
+        });
+    }
+}
