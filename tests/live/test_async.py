@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness import Program, plain, record
+from harness import Program, plain, record, record_until
 
 LOOP_FRAMES = {"_run_once", "_run", "select", "run_forever"}
 OWN_FILES = {"waiting.py", "anyio_groups.py", "anyio_threads.py", "trio_nurseries.py", "greenlets.py", "workers.py", "busy.py", "phases.py", "loops.py", "many.py", "family.py", "tree.py", "pathtasks.py"}
@@ -109,9 +109,28 @@ def test_speedscope_carries_the_markers_of_tasks(any_python, tmp_path):
 
 
 def test_running_tasks(python, tmp_path, note):
-    with start(python, "busy.py") as program:
+    check_running_tasks(python, tmp_path, note, "running")
+
+
+def test_running_tasks_among_waiting_ones(any_python, tmp_path, note):
+    check_running_tasks(any_python, tmp_path, note, "all")
+
+
+def check_running_tasks(python, tmp_path, note, mode, *arguments, **more):
+    with Program(python, "async/busy.py", *arguments, **more) as program:
         told = program.report()
-        recording = record(program.ready().pid, tmp_path, 2, 200, "--async=running")
+
+        def has_all(profile):
+            """Each stack a few times: a sample that is linked to no task would contradict nothing."""
+            seen = {}
+            for stack, count in profile.stacks:
+                text = shape(stack)
+                if text is not None:
+                    text = text.replace(" [b21_eager]", "")
+                    seen[text] = seen.get(text, 0) + count
+            return all(seen.get(stack.replace(" [b21_eager]", ""), 0) >= 20 for stacks in told.values() for stack in stacks)
+
+        recording = record_until(has_all, program.ready().pid, tmp_path, 2, 200, "--async=" + mode)
     assert not [stack for stack, _ in recording.profile.stacks if mixes(stack)]
     counts, others = counts_of(recording)
     note("%d of %d samples below no task" % (others, recording.profile.total))

@@ -10,7 +10,7 @@ import pytest
 import harness
 import packages
 from harness import Program, dump, plain, pyprof, record, record_until
-from test_async import LONE, OWN_FILES, counts_of, expected_of, mixes, shape, start
+from test_async import LONE, OWN_FILES, check_running_tasks, counts_of, expected_of, mixes, shape, start
 
 
 # --- what a dump says, written as expect.py writes it -------------------------------------------
@@ -228,6 +228,13 @@ PACKAGES = {
 }
 
 
+@pytest.mark.parametrize("mode", ["running", "all"])
+@pytest.mark.parametrize("interpreter", those_of_names("3.12"))
+def test_running_tasks_on_uvloop(interpreter, tmp_path, note, mode):
+    variables = {"PYTHONPATH": packages.directory_with(interpreter, *PACKAGES["aiohttp"], *PACKAGES["uvloop"])}
+    check_running_tasks(interpreter, tmp_path, note, mode, "--uvloop", variables=variables)
+
+
 @pytest.mark.parametrize("interpreter, server, loop", servers())
 def test_a_server_under_load(interpreter, tmp_path, server, loop):
     needed = PACKAGES[server] + PACKAGES[loop] + backports(interpreter) * (server == "uvicorn")
@@ -246,6 +253,9 @@ def test_a_server_under_load(interpreter, tmp_path, server, loop):
         for own in ("handle_page", "load_page", "query", "render", "read_template"):
             assert names.count(own) <= 1, names
         assert not ("render" in names and ("query" in names or "read_template" in names)), names
+        # A callback of the loop is nobody's parent.
+        above = names[: next((i for i, name in enumerate(names) if name.startswith("[task ")), 0)]
+        assert "data_received" not in above and "connection_made" not in above, names
 
 
 # --- threads of pools ---------------------------------------------------------------------------

@@ -156,5 +156,6 @@ if sys.argv[1:] == ["--uvloop"]:
     import uvloop
 
     sys.argv.pop()
-    uvloop.install()
-asyncio.run(main())
+    uvloop.run(main())
+else:
+    asyncio.run(main())
