@@ -128,7 +128,7 @@ struct RunFigures {
     std::chrono::nanoseconds first_sample{0};  // from the start of the recorder until the end of the tick that took it
 };
 
-// Each sample costs the program a few microseconds: above this rate they are no more few. 0 is as fast as can be.
+// Each sample slows the program down by some microseconds, which above this rate add up. 0 is as fast as can be.
 constexpr double kDisturbingHz = 20'000;
 constexpr bool disturbs_program(double rate_hz) { return rate_hz == 0 || rate_hz > kDisturbingHz; }
 

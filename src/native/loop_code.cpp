@@ -14,10 +14,12 @@ constexpr std::string_view kLoop = "_PyEval_EvalFrameDefault";
 constexpr std::size_t kMostSymbols = std::size_t{4} << 20;
 constexpr std::size_t kMostParts = 64;
 
-void add_parts(const ElfImage& image, const ElfImage::Section& table, std::vector<ModuleFile::Section>& parts) {
+// `left`: symbols that may still be looked at, of all tables.
+void add_parts(const ElfImage& image, const ElfImage::Section& table, std::size_t& left, std::vector<ModuleFile::Section>& parts) {
     Elf_Data* data = elf_getdata(table.handle, nullptr);
     if (data == nullptr || table.header.sh_entsize == 0) return;
-    const std::size_t count = std::min(data->d_size / table.header.sh_entsize, kMostSymbols);
+    const std::size_t count = std::min(data->d_size / table.header.sh_entsize, left);
+    left -= count;
     for (std::size_t i = 0; i < count && parts.size() < kMostParts; ++i) {
         GElf_Sym symbol;
         if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr) break;
@@ -40,8 +42,9 @@ std::vector<ModuleFile::Section> find_loop_code(ModuleFile& file) {
     }
     const auto image = ElfImage::open(UniqueFd(::fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 3)));
     if (!image) return parts;
+    std::size_t left = kMostSymbols;
     for (const ElfImage::Section& section : image->sections()) {
-        if (section.header.sh_type == SHT_DYNSYM || section.header.sh_type == SHT_SYMTAB) add_parts(*image, section, parts);
+        if (section.header.sh_type == SHT_DYNSYM || section.header.sh_type == SHT_SYMTAB) add_parts(*image, section, left, parts);
     }
     return parts;
 }

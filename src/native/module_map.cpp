@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "native/module_map.h"
 
+#include <sys/stat.h>
 #include <algorithm>
 #include <utility>
 
@@ -23,8 +24,18 @@ std::pair<std::size_t, std::size_t> group_of(const std::vector<Mapping>& all, st
     return {first, last};
 }
 
-bool is_same_place(const Mapping& left, const Mapping& right) {
-    return left.start == right.start && left.file_offset == right.file_offset && is_same_file(left, right);
+// 0 where it can't be told.
+std::int64_t modified_ns(const ModuleFile* file) {
+    struct stat facts{};
+    if (file == nullptr || file->descriptor() < 0 || ::fstat(file->descriptor(), &facts) != 0) return 0;
+    return std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec;
+}
+
+// A library that is loaded again where it was is the same one, however often; but a file may have been written anew.
+bool is_same_module(const NativeModule& known, const Mapping& mapping) {
+    const Mapping& code = known.code;
+    return code.start == mapping.start && code.end == mapping.end && code.file_offset == mapping.file_offset &&
+           is_same_file(code, mapping) && known.file != nullptr && modified_ns(known.file.get()) == known.modified_ns;
 }
 
 }  // namespace
@@ -46,10 +57,17 @@ void ModuleMap::refresh() {
 ModuleId ModuleMap::take_module(std::size_t index) {
     const Mapping& mapping = mappings_[index];
     if (mapping.path.empty() || (mapping.inode == 0 && mapping.path != "[vdso]")) return kAnonymous;
-    // A library that is loaded again where it was is the same one, however often.
     const auto [known, end] = by_start_.equal_range(mapping.start);
-    for (auto entry = known; entry != end; ++entry) {
-        if (is_same_place(modules_[entry->second]->code, mapping)) return entry->second;
+    for (auto entry = end; entry != known;) {  // the last one first
+        --entry;
+        if (is_same_module(*modules_[entry->second], mapping)) return entry->second;
+    }
+    // One that could not be opened stays what it is as long as it is mapped.
+    for (const Range& range : ranges_) {
+        if (range.start == mapping.start && range.end == mapping.end && range.module < modules_.size() &&
+            modules_[range.module]->file == nullptr && is_same_file(modules_[range.module]->code, mapping)) {
+            return range.module;
+        }
     }
     auto module = std::make_unique<NativeModule>();
     module->code = mapping;
@@ -62,6 +80,7 @@ ModuleId ModuleMap::take_module(std::size_t index) {
     if (file) {
         module->bias = load_bias(mappings_of(mapping, group), (*file)->load_segments());
         module->file = std::move(*file);
+        module->modified_ns = modified_ns(module->file.get());
     } else {
         module->problem = file.error().message;
     }

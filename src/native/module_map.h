@@ -30,6 +30,7 @@ struct NativeModule {
     std::unique_ptr<ModuleFile> file;
     std::string problem;
     std::optional<LoadBias> bias;
+    std::int64_t modified_ns = 0;  // when the file was written last, as of its opening
 };
 
 class ModuleMap {

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kLongestModule = 128;
 constexpr std::size_t kLongestFile = 4096;
+constexpr std::size_t kMostMakers = 4096;
 
 // mov $15, %rax; syscall: the code to which a signal handler returns, in every C library of x86-64.
 constexpr std::array<unsigned char, 9> kSignalReturn{0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
@@ -129,14 +130,17 @@ NativePlace ModuleSymbols::find(FileAddress address) {
     return place;
 }
 
-std::optional<std::string> ModuleSymbols::python_name(const std::string& function) const {
-    if (is_generator_body(function)) {
+std::optional<std::string> ModuleSymbols::python_name(const std::string& function) {
+    if (!is_generator_body(function)) return cython_name(function);
+    auto known = makers_.find(function);
+    if (known == makers_.end()) {
+        if (makers_.size() >= kMostMakers) return cython_name(function);
         const auto maker = symbols_.find_name([&](std::string_view symbol) {
             return symbol.find("__pyx_p") != std::string_view::npos && makes_generator(demangle(symbol), function);
         });
-        if (maker) return cython_name(demangle(*maker));
+        known = makers_.emplace(function, cython_name(maker ? demangle(*maker) : function)).first;
     }
-    return cython_name(function);
+    return known->second;
 }
 
 }  // namespace pyprof

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <map>
 #include <vector>
 
 namespace pyprof {
@@ -43,7 +44,7 @@ public:
     [[nodiscard]] NativePlace find(FileAddress address);
     // Of a function that Cython made, as find() names it; nothing for others. The body of a generator has the name of the
     // function that makes it, where the file has a symbol of that.
-    [[nodiscard]] std::optional<std::string> python_name(const std::string& function) const;
+    [[nodiscard]] std::optional<std::string> python_name(const std::string& function);
     [[nodiscard]] const std::string& name() const { return name_; }
     // Where none was found on this machine. May take long.
     void download_debug_file(const DebugSearch::Download& download);
@@ -63,6 +64,7 @@ private:
     FunctionStarts starts_;
     std::optional<SourceLines> lines_;
     CythonSources cython_;
+    std::map<std::string, std::optional<std::string>> makers_;  // of generators' bodies: found by a search of all symbols
 };
 
 // The last part of a path, made fit to be shown: bounded, without control characters.

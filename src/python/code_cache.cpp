@@ -294,13 +294,12 @@ std::int32_t CodeCache::line_at(CodeIndex index, std::int32_t instruction) const
 
 bool CodeCache::verify(std::span<const CodeIndex> used, std::vector<CodeIndex>& stale) {
     compare(used, holds_);
-    if (is_target_gone_) return false;
     for (std::size_t i = 0; i < used.size(); ++i) {
-        if (holds_[i]) continue;
+        if (holds_[i] || is_unasked_[i]) continue;
         stale.push_back(used[i]);
         drop(used[i]);
     }
-    return true;
+    return std::find(is_unasked_.begin(), is_unasked_.end(), true) == is_unasked_.end();
 }
 
 void CodeCache::compare(std::span<const CodeIndex> codes, std::vector<bool>& holds) {
@@ -314,7 +313,7 @@ void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vect
     constexpr std::size_t kBatch = 256;
     stamp_bytes_now_.resize(kBatch * Entry::Piece::kMaxBytes);
     holds.assign(entries.size(), true);
-    is_target_gone_ = false;
+    is_unasked_.assign(entries.size(), false);
     std::vector<ReadRange>& ranges = stamp_ranges_;
     std::vector<std::size_t>& owner = stamp_owners_;  // of each range: index into `entries`
     ranges.clear();
@@ -326,8 +325,8 @@ void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vect
             if (i >= done) {
                 const ReadOutcome outcome = memory_.read(std::span(ranges).subspan(i));
                 done += outcome.complete;
-                is_target_gone_ |= outcome.fault == ReadFault::kGone;
                 if (done == i) {  // this one can't be read
+                    if (holds[owner[i]] && outcome.fault == ReadFault::kGone) is_unasked_[owner[i]] = true;
                     holds[owner[i]] = false;
                     ++done;
                 }

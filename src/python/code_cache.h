@@ -138,7 +138,7 @@ private:
     std::vector<std::byte> stamp_bytes_now_;
     std::vector<ReadRange> stamp_ranges_;
     std::vector<std::size_t> stamp_owners_;
-    bool is_target_gone_ = false;  // as of the last comparison
+    std::vector<bool> is_unasked_;  // of those compared last: the target had ended before anything spoke against it
     tsl::robin_map<std::uint64_t, CodeIndex> by_address_;
     tsl::robin_map<std::uint32_t, CodeIndex> by_version_;
     std::map<std::uint64_t, CodeIndex> by_bytecode_;  // start of the bytecode

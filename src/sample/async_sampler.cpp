@@ -166,9 +166,13 @@ void AsyncSampler::cover_above_torn() {
     const TaskSweep& sweep = all_.sweep;
     std::swap(waits_, waits_before_);
     waits_.clear();
+    tsl::robin_set<std::uint64_t> known;  // task and awaiter; addresses of two differ enough
+    const auto note = [&](const Wait& wait) {
+        if (known.insert(raw(wait.task) * 0x9E3779B97F4A7C15ULL ^ raw(wait.awaiter)).second) waits_.push_back(wait);
+    };
     for (const TaskEdge& edge : sweep.edges) {
         const AsyncTask& awaiter = sweep.tasks[edge.awaiter];
-        if (edge.is_wait) waits_.push_back({sweep.tasks[edge.task].address, awaiter.address, awaiter.waits_for});
+        if (edge.is_wait) note({sweep.tasks[edge.task].address, awaiter.address, awaiter.waits_for});
     }
     if (sweep.torn_tasks.empty()) return;
     tsl::robin_map<std::uint64_t, Address> waits_for;  // by awaiter
@@ -180,7 +184,7 @@ void AsyncSampler::cover_above_torn() {
     }
     for (const Wait& wait : waits_before_) {
         if (!torn.contains(raw(wait.task))) continue;
-        waits_.push_back(wait);  // until it is read again
+        note(wait);  // until it is read again
         const auto now = waits_for.find(raw(wait.awaiter));
         if (now != waits_for.end() && wait.through != kNullAddress && now->second == wait.through) covered_.insert(raw(wait.awaiter));
     }

@@ -126,6 +126,9 @@ void AsyncSampler::learn_idle_stem(Address thread, const StackBuilder::Chain& ch
     Loop* loop = find_loop(thread);
     if (loop == nullptr || loop->is_hub || chain.steps.empty() || chain.steps.size() != chain.frames.size()) return;
     if (is_foreign(*loop, chain) || fold_of(chain).kind != Fold::Kind::kUnknown) return;
+    // A task, or a callback, may wait for events as well.
+    const bool has_generator = std::any_of(chain.steps.begin(), chain.steps.end(), [&](const auto& step) { return codes_.entry(step.code).is_generator; });
+    if (has_generator || (has_stem(*loop, chain) && chain.steps.size() > loop->stem_length)) return;
     learn_stem(*loop, chain, chain.steps.size(), false, place_steps);
 }
 
@@ -133,7 +136,8 @@ void AsyncSampler::learn_idle_stem(Address thread, const StackBuilder::Chain& ch
 bool AsyncSampler::is_at_rest(Address thread, const StackBuilder::Chain& chain) const {
     const Loop* loop = find_loop(thread);
     const std::size_t count = chain.steps.size();
-    if (loop == nullptr || count == 0 || count != chain.frames.size()) return true;
+    if (loop == nullptr) return false;
+    if (count == 0 || count != chain.frames.size()) return true;
     const auto file = [&](std::size_t step) { return stacks_.string(codes_.entry(chain.steps[step].code).file); };
     const auto all_within = [&](std::size_t first, std::string_view directory) {
         while (first < count && file(first).find(directory) != std::string_view::npos) ++first;

@@ -77,7 +77,7 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
     const bool is_paid = options_.weight == AsyncWeight::kShare && has_own;
     if (is_paid) note_paid(thread);
     if (!loop->has_stem) {
-        look();  // a task that was seen to wait tells where the stem ends, as soon as it runs
+        if (!is_still && !is_last_) look();  // a task that was seen to wait tells where the stem ends, as soon as it runs
         return false;
     }
     if ((!is_still || must_look_again_) && !is_last_) loop->is_current = false;

@@ -168,7 +168,7 @@ bool Dumper::read_stack(ThreadReader& reader, bool twice, ThreadReader::Status& 
     reader.plan(ranges, twice ? ThreadReader::Copies::kAround : ThreadReader::Copies::kOne);
     std::vector<std::uint8_t> filled;
     read_all(memory_, ranges, filled);
-    status = reader.take(memory_, filled, {}, options_.nonblocking ? ThreadReader::Target::kMoves : ThreadReader::Target::kStands);
+    status = reader.take(memory_, filled, {}, options_.nonblocking ? ThreadReader::Motion::kMoves : ThreadReader::Motion::kStands);
     if (status != ThreadReader::Status::kOk) return true;
     if (!twice) return true;
     return reader.walk().end == WalkEnd::kRoot && reader.walk_other().end == WalkEnd::kRoot &&

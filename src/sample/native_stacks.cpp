@@ -156,7 +156,6 @@ NativeStacks::Joined NativeStacks::merge(pid_t tid, std::span<const Part> parts)
     gaps_.clear();
     Unwound unwound = unwinder_.unwind(copy_, frames_);
     copier_.learn(tid, unwound, frames_);
-    notice_changes();
     python_frames_ = 0;
     bool fits = true;  // a stack whose middle was cut has fewer steps than frames
     for (const Part& part : parts) {
@@ -167,6 +166,7 @@ NativeStacks::Joined NativeStacks::merge(pid_t tid, std::span<const Part> parts)
     }
     learn_entries();
     unwound = resume(unwound);
+    notice_changes();
     joined.is_complete = unwound.is_complete();
     joined.end = unwound.end;
     const NativeStack native{frames_, joined.is_complete, gaps_};
@@ -181,7 +181,7 @@ NativeStacks::Joined NativeStacks::merge(pid_t tid, std::span<const Part> parts)
     }
     joined.unplaced = merged_.unplaced;
     // Python frames of a loop that is nowhere on a whole C stack are another's: a greenlet that is just being switched to.
-    // Up to 3.10 fewer loops than frames are those of a loop that was not known for one: no frame has a place of its own then.
+    // Up to 3.10 one loop runs each frame. Where fewer are known, which frame is whose is not.
     const bool is_foreign = parts.size() == 1 && joined.unplaced > 0 && joined.is_complete && gaps_.empty();
     if (!fits || is_foreign || stacks_.stack_count() >= kMostStacks) {
         joined.stack = python_only(parts);

@@ -261,12 +261,12 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
     if (has_two_copies_) note_copied(ranges_);
     parse_interpreters();
     in_doubt_.clear();
+    chains_.clear();
     is_gil_held_ = false;
     if (async_ != nullptr) async_->begin_tick(when, weight);
     note_turn();
     for (Thread* thread : planned_) take_thread(*thread, take_copies(*thread, filled_of(*thread)), when, weight);
     take_woken(when, weight);
-    if (must_refresh_ && when != last_refresh_) take_new(when, weight);
     for (Thread* thread : native_planned_) take_native_thread(*thread, when, weight);
     if (native_ != nullptr) take_bare_threads(when, weight);
     if (has_chains_) take_chains(when, weight);
@@ -288,6 +288,7 @@ Sampler::Outcome Sampler::tick(nanoseconds when, nanoseconds weight) {
             epoch_.mark_used(thread->chain);
         }
     }
+    if (must_refresh_ && when != last_refresh_) take_new(when, weight);
     if (is_gil_held_) ++figures_.gil_ticks;
     if (epoch_.tick(when) || epoch_.is_due(when)) end_epoch(when);
     return Outcome::kOk;

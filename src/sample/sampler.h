@@ -191,7 +191,7 @@ private:
     [[nodiscard]] bool takes_natively(const Thread& thread) const;
     bool has_stack_to_show(Thread& thread, ThreadReader::Status status);
     void take_thread(Thread& thread, ThreadReader::Status status, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
-    Sampled assess(Thread& thread, std::size_t most_unchanged = SIZE_MAX);
+    Sampled assess(Thread& thread, const StackBuilder::Chain::Kept& most = {});
     void settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain& chain);
     [[nodiscard]] bool is_intact_leaf(const RawFrame& frame) const;
     std::optional<RawFrame> sure_leaf(Thread& thread);
@@ -313,8 +313,7 @@ private:
     std::vector<Chain> chains_of_one_;  // thread, its own first, then from the outermost to the innermost
 
     std::vector<std::unique_ptr<Thread>> threads_;
-    std::vector<Thread*> new_threads_;                   // of them, those that the last look at the lists brought
-    std::vector<std::unique_ptr<Thread>> gone_threads_;  // that it took away: their last reads are still to be looked at
+    std::vector<Thread*> new_threads_;  // of them, those that the last look at the lists brought
     std::vector<Interpreter> interpreters_;
     std::uint32_t slice_begin_ = 0;  // of an interpreter
     std::uint32_t slice_bytes_ = 0;

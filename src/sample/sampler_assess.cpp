@@ -79,12 +79,12 @@ void Sampler::settle_lines(Thread& thread, const Walk& walk, StackBuilder::Chain
     if (!options_.with_lines || thread.seen != ThreadTriage::State::kRunning) return;  // one that sleeps stands still
     const Walk* settled = call_sites_.settle(thread.reader, walk, chain);
     if (settled == nullptr) return;
-    const std::size_t unchanged = chain.unchanged;
+    const StackBuilder::Chain::Kept kept = chain.kept();
     builder_.build(*settled, chain);
-    chain.unchanged = std::min(unchanged, chain.unchanged);
+    chain.keep_at_most(kept);
 }
 
-Sampler::Sampled Sampler::assess(Thread& thread, std::size_t most_unchanged) {
+Sampler::Sampled Sampler::assess(Thread& thread, const StackBuilder::Chain::Kept& most) {
     Sampled sampled;
     const auto use = [&](StackBuilder::Chain& chain, bool known) {
         sampled.chain = &chain;
@@ -104,11 +104,11 @@ Sampler::Sampled Sampler::assess(Thread& thread, std::size_t most_unchanged) {
     };
 
     // Where the first reading of the thread lost what it was to copy, the second one dates the sample, a microsecond later.
-    // `first`: its leaf, where it may be named; `unchanged`: steps of the chain that are those of the last sample.
-    const auto take_second_moment = [&](const std::optional<RawFrame>& first, std::size_t unchanged) {
+    // `first`: its leaf, where it may be named; `kept`: what the chain has left of the last sample's.
+    const auto take_second_moment = [&](const std::optional<RawFrame>& first, const StackBuilder::Chain::Kept& kept) {
         switch (take_second_copies(thread)) {
             case ThreadReader::Status::kOk:
-                return assess(thread, unchanged);
+                return assess(thread, kept);
             case ThreadReader::Status::kGone:
                 must_refresh_ = true;
                 break;
@@ -119,7 +119,7 @@ Sampler::Sampled Sampler::assess(Thread& thread, std::size_t most_unchanged) {
     };
     const bool is_late = thread.reader.is_pointer_late() && thread.reader.second_pointer();
     if (thread.reader.leaf() == kNullAddress || is_late) {  // it could not be read with all else
-        return thread.reader.has_second_moment() ? take_second_moment({}, 0) : keep_leaf(nullptr);
+        return thread.reader.has_second_moment() ? take_second_moment({}, {0, 0}) : keep_leaf(nullptr);
     }
     const Walk& walk = thread.reader.walk();
     const RawFrame* leaf = walk.frames.empty() ? nullptr : &walk.frames.front();
@@ -129,7 +129,7 @@ Sampler::Sampled Sampler::assess(Thread& thread, std::size_t most_unchanged) {
         const bool stands_alone = built && !thread.chain.is_cut && sampled.sure_callers == kRootStack;
         return stands_alone || has_sure_name(codes_.find(frame.code));
     };
-    thread.chain.unchanged = std::min(thread.chain.unchanged, most_unchanged);
+    thread.chain.keep_at_most(most);
     if (!built) return keep_leaf(leaf != nullptr && may_name(*leaf) ? leaf : nullptr);
     const bool complete = is_complete(walk, thread.chain, *built);
     if (complete && stacks_.is_proved(builder_.path_of(thread.chain))) {
@@ -176,7 +176,7 @@ Sampler::Sampled Sampler::assess(Thread& thread, std::size_t most_unchanged) {
             thread.doubt_samples = kTwiceAfterDoubt;
             return use_inferred(*inferred);
         }
-        return take_second_moment(first, thread.chain.unchanged);
+        return take_second_moment(first, thread.chain.kept());
     }
 
     thread.doubt_samples = kTwiceAfterDoubt;
@@ -290,7 +290,7 @@ void Sampler::prove_by_stop(Thread& thread) {
     (void)while_stopped(*thread.runner, [&] {
         note_copy(Epoch::CopyFor::kProof);
         read_ranges();
-        const ThreadReader::Status status = thread.reader.take(memory_, filled_, {}, ThreadReader::Target::kStands);
+        const ThreadReader::Status status = thread.reader.take(memory_, filled_, {}, ThreadReader::Motion::kStands);
         // Code that is new is read while its frames stand.
         is_whole = status == ThreadReader::Status::kOk && build_whole(thread, thread.reader.walk(), other_chain_, Held::kStopped);
     });

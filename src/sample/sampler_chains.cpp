@@ -247,7 +247,7 @@ void Sampler::prove_chains_by_stop(Thread& runner) {
         auto filled = std::span<const std::uint8_t>(look_filled_);
         for (std::size_t i = 0; is_good && i < planned.size(); ++i) {
             Thread& thread = *chains_of_one_[i].thread;
-            is_good = thread.reader.take(memory_, filled.first(planned[i].size()), {}, ThreadReader::Target::kStands) == ThreadReader::Status::kOk &&
+            is_good = thread.reader.take(memory_, filled.first(planned[i].size()), {}, ThreadReader::Motion::kStands) == ThreadReader::Status::kOk &&
                       build_whole(thread, thread.reader.walk(), other_chain_, Held::kStopped);
             filled = filled.subspan(planned[i].size());
             if (!is_good) break;

@@ -54,10 +54,11 @@ void Sampler::note_misses(const Thread& thread, std::uint64_t before) {
 // torn. Nothing, and a forgotten chain, where none can.
 std::optional<StackBuilder::Built> Sampler::build_named(const Thread& thread, const Walk& walk, StackBuilder::Chain& chain, Held held) {
     constexpr int kMostBuilds = 3;  // code that is replaced faster than it is read has no name
-    std::size_t unchanged = walk.frames.size();
+    StackBuilder::Chain::Kept kept;
     for (int builds = 1; builds <= kMostBuilds; ++builds) {
         const StackBuilder::Built built = builder_.build(walk, chain);
-        unchanged = chain.unchanged = std::min(unchanged, chain.unchanged);
+        chain.keep_at_most(kept);
+        kept = chain.kept();
         if (built == StackBuilder::Built::kTorn && drop_misfit(chain)) continue;
         const Names names = check_names(thread, chain, held);
         if (names == Names::kReplaced) continue;

@@ -249,7 +249,7 @@ void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, 
             take_native_loop(thread, sampled, joined.has_native ? AsyncSampler::PlaceSteps(place) : nullptr, steps);
         } else {
             if (joined.has_native) sampled.stack = place(kRootStack, 0, steps);
-            record_sampled(thread, sampled, false, when, weight);  // a collection is marked already
+            record_sampled(thread, sampled, collects && !joined.has_native, when, weight);  // else it is marked already
         }
     } else {
         ++figures_.native_none;

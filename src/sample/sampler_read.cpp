@@ -122,22 +122,32 @@ void Sampler::take_woken(nanoseconds when, nanoseconds weight) {
     }
 }
 
-// Threads that have begun since the last tick, where a list or a thread of this one shows that there are any: else of threads
-// that live for a few periods each would lack its first sample.
+// At the end of a tick that has met a changed list, or a thread that is gone: the threads that have begun since the last one.
+// A thread that lives for a few periods would lack one of them otherwise. Nothing that the tick has read is looked at again.
 void Sampler::take_new(nanoseconds when, nanoseconds weight) {
     if (target_.has_ended()) return;
     last_refresh_ = when;
     refresh_threads();
-    const std::vector<Thread*> fresh = new_threads_;
-    for (Thread* thread : fresh) {
+    if (has_chains_) return;  // whose stack is whose takes a whole tick
+    for (Thread* thread : new_threads_) {
         note_look(*thread, when, nanoseconds{0});
-        if (!wants(*thread)) continue;
-        if (takes_natively(*thread)) {
-            if (thread->runner == thread) native_planned_.push_back(thread);
-        } else {
+        // Of a loop that sleeps its tasks alone are wanted, which this tick has recorded.
+        const bool is_wanted = options_.which != WhichThreads::kRunning || thread->seen == ThreadTriage::State::kRunning;
+        if (!is_wanted || !wants(*thread)) continue;
+        if (!takes_natively(*thread)) {
             take_alone(*thread, when, weight);
+        } else if (thread->runner == thread) {
+            thread->version_range = filled_.size();  // not read
+            take_native_thread(*thread, when, weight);
         }
     }
+    // Loops and workers of pools: without what waits for them.
+    for (const LoopSample& taken : loop_samples_) {
+        if (!taken.is_spliced) async_->note_unlinked();
+        Thread& thread = *taken.thread;
+        record_sampled(thread, taken.sampled, !taken.is_native && thread.holds_gil && is_collecting(thread), when, weight);
+    }
+    loop_samples_.clear();
 }
 
 void Sampler::take_alone(Thread& thread, nanoseconds when, nanoseconds weight) {

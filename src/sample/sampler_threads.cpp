@@ -5,7 +5,6 @@
 #include "sample/sampler.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace pyprof {
 
@@ -59,7 +58,8 @@ void Sampler::refresh_threads() {
                    candidate->state.native_thread_id == state.native_thread_id &&
                    (candidate->is_inner ||
                     (candidate->triage.tid() != 0 &&
-                     candidate->seen != ThreadTriage::State::kGone));  // up to 3.10 a successor differs by nothing else
+                     // Up to 3.10 a successor differs by nothing else. A state that has outlived its thread has none.
+                     (candidate->seen != ThreadTriage::State::kGone || process_.tid_of(target_, state) == candidate->triage.tid())));
         });
         if (known != threads_.end()) {
             threads.push_back(std::move(*known));
@@ -78,8 +78,7 @@ void Sampler::refresh_threads() {
         if (Interpreter* interpreter = interpreter_of(*old)) interpreter->names.forget(old->state.pthread);
         process_.forget_thread_ids();
     }
-    std::erase(threads_, nullptr);
-    gone_threads_ = std::exchange(threads_, std::move(threads));
+    threads_ = std::move(threads);
     find_c_stacks();
     place_turn_reader();
     for (const auto& thread : threads_) {

@@ -115,14 +115,18 @@ StackBuilder::Built StackBuilder::build(const Walk& walk, Chain& chain) {
     chain.misfit = kNoCode;
     chain.is_cut = false;
     chain.unchanged = common;
-    chain.goes_on = kNoStep;
+    chain.same_calls = common;
     if (common == count && chain.steps.size() == count && chain.frames.size() == count) {
         return Built::kSame;
     }
-    if (common < most) {
-        const RawFrame& before = chain.frames[chain.frames.size() - 1 - common];
-        const RawFrame& now = (*frames)[count - 1 - common];
-        if (before.address == now.address && before.code == now.code) chain.goes_on = common;
+    while (chain.same_calls < most) {
+        const RawFrame& before = chain.frames[chain.frames.size() - 1 - chain.same_calls];
+        const RawFrame& now = (*frames)[count - 1 - chain.same_calls];
+        if (before.address != now.address || before.code != now.code) break;
+        ++chain.same_calls;
+        // A caller that has gone on has called anew. Where its instruction is not known it need not have.
+        const bool is_known = before.instruction != kUnknownInstruction && now.instruction != kUnknownInstruction;
+        if (is_known && before.instruction != now.instruction) break;
     }
     chain.frames = *frames;
     chain.steps.resize(common);
@@ -179,7 +183,7 @@ void StackBuilder::note_accepted(const Chain& chain, Address thread) {
     note_callers(chain);
     for (std::size_t i = chain.unchanged; i < chain.steps.size(); ++i) {
         Lineage& lineage = lineage_of(codes_.entry(chain.steps[i].code).identity);
-        if (i != chain.goes_on) ++lineage.sightings;
+        if (i >= chain.same_calls) ++lineage.sightings;
         note_thread(lineage.seen_in, thread);
     }
 }

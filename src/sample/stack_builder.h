@@ -11,6 +11,7 @@
 
 #include <tsl/robin_map.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -33,18 +34,28 @@ public:
         StackId stack = kRootStack;
         PathId path = kRootPath;
     };
-    static constexpr std::size_t kNoStep = std::numeric_limits<std::size_t>::max();
     // A chain with the stacks that its prefixes stand for, root first.
     struct Chain {
         std::vector<RawFrame> frames;  // leaf first, as walked
         std::vector<Step> steps;       // root first, as long as frames where the chain made sense
         std::uint32_t marked_epoch = 0;  // its codes are noted as used in this epoch
         std::size_t unchanged = 0;       // steps that the last build left as they were
-        std::size_t goes_on = kNoStep;   // of the others, the one that is still the same call, at another instruction
+        std::size_t same_calls = 0;      // steps, these among them, that are still the same calls, perhaps at another instruction
         std::uint64_t drops = 0;         // code objects that were dropped before the last build
         std::vector<std::uint32_t> read_at;  // the steps whose code object was read after the frames were copied
         CodeIndex misfit = kNoCode;      // of a torn one: the code that its last frame's instruction does not lie in
         bool is_cut = false;             // where a name could not be told (sample/sampler_names.cpp)
+
+        // Of several builds for one sample, what all of them left as it was.
+        struct Kept {
+            std::size_t unchanged = std::numeric_limits<std::size_t>::max();
+            std::size_t same_calls = std::numeric_limits<std::size_t>::max();
+        };
+        [[nodiscard]] Kept kept() const { return {unchanged, same_calls}; }
+        void keep_at_most(const Kept& most) {
+            unchanged = std::min(unchanged, most.unchanged);
+            same_calls = std::min(same_calls, most.same_calls);
+        }
     };
     enum class Built : std::uint8_t {
         kSame,     // equal to the chain's last state

@@ -138,7 +138,7 @@ std::optional<Address> ThreadReader::leaf_of_previous_cframe(Memory& memory) {
 // Nothing where the thread may have gone on since its frames were copied.
 std::optional<std::uint64_t> ThreadReader::word_that_stands(Memory& memory, Address at) const {
     if (const std::byte* copy = find_on_c_stack(at, 8)) return load<std::uint64_t>(copy, 0);
-    if (target_ == Target::kMoves) return std::nullopt;
+    if (motion_ == Motion::kMoves) return std::nullopt;
     const auto word = read_pointer(memory, at);
     return word ? std::optional(raw(*word)) : std::nullopt;
 }
@@ -283,12 +283,12 @@ void ThreadReader::refuse_entries_on_data_stack(Walk& walk) const {
 }
 
 ThreadReader::Status ThreadReader::take(Memory& memory, std::span<const std::uint8_t> filled, const CStackBytes& c_stack,
-                                        Target target) {
+                                        Motion motion) {
     c_stack_ = c_stack;
-    target_ = target;
+    motion_ = motion;
     const Status status = take_copies(memory, filled);
     c_stack_ = {};
-    target_ = Target::kMoves;
+    motion_ = Motion::kMoves;
     return status;
 }
 
@@ -351,7 +351,7 @@ ThreadReader::Status ThreadReader::walk_copies(Memory& memory) {
         refuse_entries_on_data_stack(walk_);
     };
     walk();
-    const bool stands = target_ == Target::kStands || !c_stack_.bytes.empty();
+    const bool stands = motion_ == Motion::kStands || !c_stack_.bytes.empty();
     if (walk_.end != WalkEnd::kRoot || (stands && may_be_left_over())) {
         if (const auto below = leaf_of_previous_cframe(memory)) {
             leaf = *below;

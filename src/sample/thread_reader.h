@@ -74,8 +74,8 @@ public:
     };
     // After the read: `filled` tells for each of this thread's ranges whether it was read, those ahead last. Reads what
     // the plan missed and walks the copies. kStands: the thread does not run from before the read until take() returns.
-    enum class Target : bool { kMoves, kStands };
-    Status take(Memory& memory, std::span<const std::uint8_t> filled, const CStackBytes& c_stack = {}, Target target = Target::kMoves);
+    enum class Motion : bool { kMoves, kStands };
+    Status take(Memory& memory, std::span<const std::uint8_t> filled, const CStackBytes& c_stack = {}, Motion motion = Motion::kMoves);
 
     // Of two copies: whether the thread's second reading may stand for it, and the going over to it. From then on all is as
     // if it had been planned kAround, a microsecond later (but that the first copy was made leaf first).
@@ -237,7 +237,7 @@ private:
     std::vector<std::size_t> order_;  // of the regions, those that the leaf most likely stands in first
     Copies copies_ = Copies::kOne;
     CStackBytes c_stack_;               // within take() alone
-    Target target_ = Target::kMoves;    // the same
+    Motion motion_ = Motion::kMoves;    // the same
 
     std::vector<Region> extra_regions_;  // read directly for this sample
     std::vector<std::size_t> extra_chunks_;                    // of them: parts of a chunk

@@ -88,7 +88,7 @@ struct Reading : Fixture {
             std::fill_n(filled.begin() + static_cast<std::ptrdiff_t>(done), complete, std::uint8_t{1});
             done += complete + 1;
         }
-        const Status status = reader->take(memory, filled, c_stack, target);
+        const Status status = reader->take(memory, filled, c_stack, motion);
         calls = memory.reads();
         return status;
     }
@@ -122,7 +122,7 @@ struct Reading : Fixture {
         CHECK(reader->walk().frames.size() == frames);
     }
 
-    ThreadReader::Target target = ThreadReader::Target::kMoves;
+    ThreadReader::Motion motion = ThreadReader::Motion::kMoves;
     Address f;
     Address interpreter;
     ProcessBuilder::DataStack stack;

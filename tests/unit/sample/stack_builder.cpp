@@ -230,6 +230,24 @@ TEST_CASE("stack builder: one long call is one sighting, however many samples me
     const PathId path = fixture.stack_builder.path_of(chain);
     CHECK(fixture.stack_builder.is_sole(path, 1));
     CHECK_FALSE(fixture.stack_builder.is_sole(path, 2));
+    // A caller whose line is not known has perhaps not gone on, and what it waits for is still the same call.
+    Walk unknown = fixture.walk({main, f});
+    unknown.frames.back().instruction = kUnknownInstruction;
+    for (const Walk& walk : {unknown, fixture.walk({main, f}), unknown}) {
+        (void)fixture.stack_builder.build(walk, chain);
+        fixture.stack_builder.note_accepted(chain, kThread);
+    }
+    CHECK_FALSE(fixture.stack_builder.is_sole(path, 2));
+    // Two builds for one sample: what the first one found anew is new for both.
+    StackBuilder::Chain other;
+    (void)fixture.stack_builder.build(fixture.walk({main, f}), other);
+    const StackBuilder::Chain::Kept kept = other.kept();
+    CHECK(kept.same_calls == 0);
+    (void)fixture.stack_builder.build(unknown, other);
+    CHECK(other.same_calls == 2);
+    other.keep_at_most(kept);
+    CHECK(other.same_calls == 0);
+    (void)fixture.stack_builder.build(fixture.walk({main, f}), chain);
     // Another call, from another place in main.
     Walk walk = fixture.walk({main, f});
     walk.frames.back().instruction = fixture.instruction(main, 2);

@@ -643,7 +643,7 @@ TEST_CASE("thread reader: where the thread stands, what an earlier loop left in 
         const Address running = with_cframe(reading, leaf, kNullAddress);
         reading.builder.put_field(begun, known.layout.cframe.previous, raw(running));
         reading.builder.put_field(reading.thread, known.layout.thread.cframe, raw(begun));
-        reading.target = ThreadReader::Target::kStands;
+        reading.motion = ThreadReader::Motion::kStands;
         CHECK(reading.sample() == Status::kOk);
         CHECK(reading.reader->leaf() == leaf);
         // A call that is about to enter its loop has no caller yet: it would be the root of a stack of its own.
