@@ -72,8 +72,8 @@ void Epoch::confirm(std::span<const CodeIndex> codes, std::uint64_t ticks) {
     }
 }
 
-// The target has ended. What was freed and made anew since the last check would bear the old name: that is left to be feared of
-// young code alone, where code was replaced a short while ago.
+// The target has ended. Code that was freed and made anew since the last check would bear the old name. That is likely of young
+// code alone, and where code was replaced a short while ago.
 void Epoch::judge_unasked(std::span<const CodeIndex> codes) {
     if (now_ - last_stale_ >= kYoung) return;
     for (const CodeIndex code : codes) {

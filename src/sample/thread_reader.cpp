@@ -143,9 +143,9 @@ std::optional<std::uint64_t> ThreadReader::word_that_stands(Memory& memory, Addr
     return word ? std::optional(raw(*word)) : std::nullopt;
 }
 
-// Whether the pointer to the leaf may be that of an earlier loop, as above: what it leads to does not execute, and was popped,
-// or has no loop below it, as the frame of a call that is about to enter its own. A leaf may be at rest otherwise: a trace
-// function in C lets it wait.
+// Whether the pointer to the leaf may be that of an earlier loop, as above. What it leads to does not execute then. It has been
+// popped; or it is the frame of the very call that is about to enter its loop, and has no loop below it yet. Other leaves that
+// do not execute wait for a trace function in C.
 bool ThreadReader::may_be_left_over() const {
     if (layout_.frame_root != FrameRoot::kThreadCframe || walk_.frames.empty()) return false;
     const RawFrame& leaf = walk_.frames.front();
