@@ -209,8 +209,7 @@ Result<std::unique_ptr<Stop>> LiveTarget::stop() {
         [this] { return list_numbers_at(directory_.get(), "task").value_or(std::vector<pid_t>()); },
         [this](pid_t tid) {
             const auto text = read_file_at(directory_.get(), fmt::format("task/{}/stat", tid), kStatLimit);
-            const char letter = text ? parse_state_letter(*text) : 'X';
-            return letter == 'Z' || letter == 'X';
+            return text ? parse_state_letter(*text) : 'X';
         }};
     auto stopped = ProcessStop::stop_all(process_, threads);
     if (stopped) return std::unique_ptr<Stop>(std::move(*stopped));

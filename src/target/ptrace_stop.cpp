@@ -30,9 +30,11 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 // Threads of one process stop within some 50 us each unless they wait for a disk or a vfork child, or for a processor.
-// Those that did stop stand meanwhile: once there are any, each stop is waited for no longer than this after the last one.
+// Those that did stop stand meanwhile: once there are any, one that the kernel holds is waited for no longer than this after
+// the last stop.
 constexpr nanoseconds kProcessPatience = milliseconds(1000);
 constexpr nanoseconds kPatienceAfterStop = milliseconds(20);
+constexpr nanoseconds kTurn = milliseconds(1);  // with each thread that has not stopped yet
 constexpr nanoseconds kDetachPatience = milliseconds(200);
 // Each pass finds the threads that were born during the one before it; stopped threads bear none.
 constexpr int kMostPasses = 64;
@@ -180,24 +182,34 @@ tl::expected<std::unique_ptr<ProcessStop>, int> ProcessStop::stop_all(const Trac
             auto thread = TracedThread::seize(process, tid);
             if (thread) {
                 stop->threads_.push_back(std::move(*thread));
-            } else if (thread.error() != ESRCH && !threads.has_ended(tid)) {
-                return tl::unexpected<int>(thread.error());
+                continue;
             }
+            // A zombie can't be seized and needs no stop.
+            const char state = thread.error() == ESRCH ? 'X' : threads.state(tid);
+            if (state != 'Z' && state != 'X') return tl::unexpected<int>(thread.error());
         }
         if (stop->threads_.size() == before) break;
-        nanoseconds until = stop->unstopped() == stop->threads_.size() ? deadline : monotonic_now() + kPatienceAfterStop;
-        // Once all that are there, then those that have to be waited for.
-        for (std::size_t i = before; i < stop->threads_.size(); ++i) {
-            if (stop->threads_[i].wait(nanoseconds(0))) until = monotonic_now() + kPatienceAfterStop;
-        }
-        for (std::size_t i = before; i < stop->threads_.size(); ++i) {
-            TracedThread& thread = stop->threads_[i];
-            if (thread.is_settled()) continue;
-            if (thread.wait(std::max(std::min(until, deadline) - monotonic_now(), nanoseconds(0)))) until = monotonic_now() + kPatienceAfterStop;
-        }
+        stop->wait_for_stops(threads, deadline);
     }
     if (stop->threads_.empty()) return tl::unexpected<int>(ESRCH);
     return stop;
+}
+
+// In turns: one that does not come to its stop must not be waited for while all others stand already. One that waits for a
+// processor comes to it as soon as it has one.
+void ProcessStop::wait_for_stops(const Threads& threads, nanoseconds deadline) {
+    const auto is_pending = [](const TracedThread& thread) { return !thread.is_settled(); };
+    const auto may_stop_soon = [&](const TracedThread& thread) { return is_pending(thread) && threads.state(thread.tid()) != 'D'; };
+    nanoseconds until = unstopped() == threads_.size() ? deadline : monotonic_now() + kPatienceAfterStop;
+    while (std::any_of(threads_.begin(), threads_.end(), is_pending)) {
+        for (TracedThread& thread : threads_) {
+            if (!is_pending(thread)) continue;
+            const nanoseconds left = deadline - monotonic_now();
+            if (left <= nanoseconds(0)) return;
+            if (thread.wait(std::min(left, kTurn))) until = monotonic_now() + kPatienceAfterStop;
+        }
+        if (monotonic_now() >= until && std::none_of(threads_.begin(), threads_.end(), may_stop_soon)) return;
+    }
 }
 
 // Those that stand first: for one that has not come to its stop yet the destructor waits. The leader, which comes first, last:

@@ -69,7 +69,7 @@ class ProcessStop final : public Stop {
 public:
     struct Threads {
         std::function<std::vector<pid_t>()> list;
-        std::function<bool(pid_t)> has_ended;  // a zombie, which can't be seized and needs no stop
+        std::function<char(pid_t)> state;  // its letter (proc_pid_stat(5)); 'X' where there is no such thread
     };
 
     // Fails with the errno of the seizure that was refused; ESRCH when no thread is left. Nothing is left
@@ -86,6 +86,8 @@ public:
     [[nodiscard]] std::size_t unstopped() const;
 
 private:
+    void wait_for_stops(const Threads& threads, std::chrono::nanoseconds deadline);
+
     BlockedSignals no_stop_of_ours_{SIGTSTP, SIGTTIN, SIGTTOU};  // until the threads run again
     std::vector<TracedThread> threads_;
 };
