@@ -30,6 +30,9 @@ constexpr std::array kEverywhere{
     Rule{"clone3", kStart},
     Rule{"__clone", kStart},
     Rule{"__clone3", kStart},
+    // A greenlet's stack begins there; whether the stack that it was begun on is still below is chance.
+    Rule{"greenlet::UserGreenlet::g_initialstub", kStart},
+    Rule{"greenlet::UserGreenlet::inner_bootstrap", kStart},
     Rule{"__Pyx_*", kInterior},
     Rule{"_PyEval_EvalFrameDefault", kEval},
 };

@@ -202,6 +202,7 @@ TEST_CASE("machinery: calls are hidden, what explains time is not") {
     CHECK(role_of_function("slot_tp_call", false) == NativeRole::kPlain);
     CHECK(role_of_function("PyObject_RichCompare", true) == NativeRole::kInterior);
     CHECK(role_of_function("clone3", false) == NativeRole::kStart);
+    CHECK(role_of_function("greenlet::UserGreenlet::g_initialstub", false) == NativeRole::kStart);
     CHECK(role_of_function("main", false) == NativeRole::kPlain);
     for (const char* name : {"list_sort", "gc_collect_main", "long_mul", "take_gil", "builtin_sorted", "dict_merge"}) {
         CHECK(role_of_function(name, true) == NativeRole::kPlain);
