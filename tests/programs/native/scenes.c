@@ -5,6 +5,7 @@ optimisation, so that each call has a frame. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -56,16 +57,23 @@ void install_slow_handler(int number) {
 }
 
 /* Threads that never run Python. */
+static atomic_int begun;
+
 static void *pool_main(void *unused) {
     (void)unused;
     pthread_setname_np(pthread_self(), "pool-thread");
+    ++begun;
     while (1) burn_in_c(100000);
     return NULL;
 }
 
+/* Returns when the thread is at work: one that has not run yet has no frame of its own. */
 int start_pool(void) {
     pthread_t thread;
-    return pthread_create(&thread, NULL, pool_main, NULL);
+    const int before = begun;
+    const int error = pthread_create(&thread, NULL, pool_main, NULL);
+    while (error == 0 && begun == before) sched_yield();
+    return error;
 }
 
 /* Sleeps for ever and counts what wakes it. */
