@@ -9,6 +9,7 @@
 #include <gelf.h>
 #include <libelf.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -34,6 +35,22 @@ public:
     };
     [[nodiscard]] std::optional<Section> find_section(std::string_view name) const;
     [[nodiscard]] std::vector<Section> sections() const;
+    // Calls visit(symbol, string_section) for each symbol of the tables of this type (SHT_SYMTAB, SHT_DYNSYM), `left` of them
+    // at the most, which is lowered by as many. `string_section` is where elf_strptr() finds the name.
+    template <class Visit>
+    void for_each_symbol(GElf_Word type, std::size_t& left, Visit visit) const {
+        for (const Section& section : sections()) {
+            if (section.header.sh_type != type || section.header.sh_entsize == 0) continue;
+            Elf_Data* data = elf_getdata(section.handle, nullptr);
+            const std::size_t count = data == nullptr ? 0 : std::min(data->d_size / section.header.sh_entsize, left);
+            left -= count;
+            for (std::size_t i = 0; i < count; ++i) {
+                GElf_Sym symbol;
+                if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr) break;
+                visit(symbol, section.header.sh_link);
+            }
+        }
+    }
     // What the section holds, unpacked where it is compressed; empty for one without bytes.
     [[nodiscard]] static std::span<const std::byte> bytes_of(const Section& section);
     [[nodiscard]] std::vector<std::byte> build_id() const;  // empty when absent

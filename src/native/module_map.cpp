@@ -25,9 +25,9 @@ std::pair<std::size_t, std::size_t> group_of(const std::vector<Mapping>& all, st
 }
 
 // 0 where it can't be told.
-std::int64_t modified_ns(const ModuleFile* file) {
+std::int64_t modified_ns(const ModuleFile& file) {
     struct stat facts{};
-    if (file == nullptr || file->descriptor() < 0 || ::fstat(file->descriptor(), &facts) != 0) return 0;
+    if (file.descriptor() < 0 || ::fstat(file.descriptor(), &facts) != 0) return 0;
     return std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec;
 }
 
@@ -35,7 +35,7 @@ std::int64_t modified_ns(const ModuleFile* file) {
 bool is_same_module(const NativeModule& known, const Mapping& mapping) {
     const Mapping& code = known.code;
     return code.start == mapping.start && code.end == mapping.end && code.file_offset == mapping.file_offset &&
-           is_same_file(code, mapping) && known.file != nullptr && modified_ns(known.file.get()) == known.modified_ns;
+           is_same_file(code, mapping) && known.file != nullptr && modified_ns(*known.file) == known.modified_ns;
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ ModuleId ModuleMap::take_module(std::size_t index) {
     if (file) {
         module->bias = load_bias(mappings_of(mapping, group), (*file)->load_segments());
         module->file = std::move(*file);
-        module->modified_ns = modified_ns(module->file.get());
+        module->modified_ns = modified_ns(*module->file);
     } else {
         module->problem = file.error().message;
     }

@@ -49,19 +49,12 @@ void SymbolTable::add(FileAddress start, std::uint64_t size, std::string_view na
 
 std::size_t SymbolTable::add_table(const ElfImage& image, GElf_Word type) {
     const std::size_t before = entries_.size();
-    for (const ElfImage::Section& section : image.sections()) {
-        if (section.header.sh_type != type || section.header.sh_entsize == 0) continue;
-        Elf_Data* data = elf_getdata(section.handle, nullptr);
-        if (data == nullptr) continue;
-        const std::size_t count = std::min(data->d_size / section.header.sh_entsize, kMostSymbols);
-        for (std::size_t i = 0; i < count; ++i) {
-            GElf_Sym symbol;
-            if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr) break;
-            if (!is_function(symbol)) continue;
-            const char* name = elf_strptr(image.get(), section.header.sh_link, symbol.st_name);
-            if (name != nullptr) add_entry(symbol.st_value, symbol.st_size, rank_of(symbol), name);
-        }
-    }
+    std::size_t left = kMostSymbols;
+    image.for_each_symbol(type, left, [&](const GElf_Sym& symbol, std::size_t string_section) {
+        if (!is_function(symbol)) return;
+        const char* name = elf_strptr(image.get(), string_section, symbol.st_name);
+        if (name != nullptr) add_entry(symbol.st_value, symbol.st_size, rank_of(symbol), name);
+    });
     return entries_.size() - before;
 }
 

@@ -167,9 +167,8 @@ NativeStacks::Joined NativeStacks::merge(pid_t tid, std::span<const Part> parts)
     learn_entries();
     unwound = resume(unwound);
     notice_changes();
-    joined.is_complete = unwound.is_complete();
     joined.end = unwound.end;
-    const NativeStack native{frames_, joined.is_complete, gaps_};
+    const NativeStack native{frames_, unwound.is_complete(), gaps_};
     if (!parts.empty() && layout_.frame_root == FrameRoot::kThreadFrame) {
         if (!has_loops_) find_loop();
         std::vector<bool> loops;
@@ -182,7 +181,7 @@ NativeStacks::Joined NativeStacks::merge(pid_t tid, std::span<const Part> parts)
     joined.unplaced = merged_.unplaced;
     // Python frames of a loop that is nowhere on a whole C stack are another's: a greenlet that is just being switched to.
     // Up to 3.10 one loop runs each frame. Where fewer are known, which frame is whose is not.
-    const bool is_foreign = parts.size() == 1 && joined.unplaced > 0 && joined.is_complete && gaps_.empty();
+    const bool is_foreign = parts.size() == 1 && joined.unplaced > 0 && unwound.is_complete() && gaps_.empty();
     if (!fits || is_foreign || stacks_.stack_count() >= kMostStacks) {
         joined.stack = python_only(parts);
         joined.has_native = false;

@@ -32,8 +32,7 @@ public:
 
     struct Joined {
         StackId stack = kRootStack;
-        bool is_complete = true;
-        UnwindEnd end = UnwindEnd::kRoot;
+        UnwindEnd end = UnwindEnd::kRoot;  // kRoot: the stack is complete
         std::uint32_t unplaced = 0;
         std::int64_t extra_loops = 0;  // up to 3.10: the interpreter's loops on the C stack, less the Python frames
         bool has_native = true;  // false: only the Python frames of the first part, whose stack fits no other, or no C stack

@@ -137,7 +137,6 @@ void Sampler::take_new(nanoseconds when, nanoseconds weight) {
         if (!takes_natively(*thread)) {
             take_alone(*thread, when, weight);
         } else if (thread->runner == thread) {
-            thread->version_range = filled_.size();  // not read
             take_native_thread(*thread, when, weight);
         }
     }

@@ -62,6 +62,12 @@ struct LoopSampling : Sampling {
     }
     // It sleeps now, in what it does.
     void sleep() { python.target.block(kTid); }
+    // It woke, and sleeps now in a callback that its loop has called.
+    void block_in_callback() {
+        stand_in({{"main"}, {"run_forever"}, {"_run_once"}, {"_run", U"/lib/asyncio/events.py"}, {"callback"}});
+        python.target.wake(kTid);
+        sleep();
+    }
     [[nodiscard]] std::uint64_t samples(const Sums& sums, const std::string& stack_text) const {
         const auto found = sums.find({kTid, stack_text});
         return found == sums.end() ? 0 : found->second;
@@ -104,9 +110,7 @@ TEST_CASE("sampler: a callback that blocks its loop is shown beside the tasks th
             world.sleep();
             world.start(which);
             world.ticks(10);
-            world.stand_in({{"main"}, {"run_forever"}, {"_run_once"}, {"_run", U"/lib/asyncio/events.py"}, {"callback"}});
-            world.python.target.wake(LoopSampling::kTid);
-            world.sleep();
+            world.block_in_callback();
             world.ticks(10);
             const Sums sums = world.result();
             CHECK(world.samples(sums, kBlocked) == 10);
@@ -121,9 +125,7 @@ TEST_CASE("sampler: by shares a loop has one sample a tick, also where it sleeps
         world.sleep();
         world.start();
         world.ticks(10);
-        world.stand_in({{"main"}, {"run_forever"}, {"_run_once"}, {"_run", U"/lib/asyncio/events.py"}, {"callback"}});
-        world.python.target.wake(LoopSampling::kTid);
-        world.sleep();
+        world.block_in_callback();
         world.ticks(10);
         const Sums sums = world.result();
         CHECK(world.samples(sums, kIdle) <= 10);
