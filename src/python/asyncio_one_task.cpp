@@ -157,6 +157,7 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     }
     interpreter.coroutines.read_chain(*pages_, task.coroutine, chain_);
     if (!set_state(task, chain_)) return false;
+    if (chain_.main_greenlet != kNullAddress) note_main_greenlet(interpreter, task.loop);
     interpreter.awaiters.find(*pages_, address, kind, found.awaiters);
     task.is_loops_own = interpreter.awaiters.is_loops_own();
     const bool has_origin = has(asyncio_.coroutine_origin) && !task.is_loops_own &&

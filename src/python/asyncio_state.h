@@ -39,6 +39,7 @@ struct AsyncioReader::Interpreter {
     tsl::robin_map<std::uint64_t, bool> types_waited_at;
     tsl::robin_map<std::uint64_t, Address> waits_at;  // of this sweep, by greenlet
     tsl::robin_map<std::uint64_t, Address> callbacks;  // of this look, by the greenlet that each is to switch to
+    tsl::robin_map<std::uint64_t, Address> mains;  // by a loop of asyncio: the main greenlet of its thread
     GcLists gc;
     std::chrono::nanoseconds next_walk{0}, next_new{0};
     std::vector<Address> listed;  // tasks of this look, each once

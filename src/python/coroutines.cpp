@@ -142,6 +142,7 @@ void CoroutineReader::read_chain(Memory& memory, Address coroutine, CoroutineCha
     using End = CoroutineChain::End;
     chain.frames.clear();
     chain.objects.clear();
+    chain.main_greenlet = kNullAddress;
     chain.awaited = coroutine;
     for (std::size_t hop = 0; hop < 2 * kMostFrames; ++hop) {
         chain.awaited_kind = kinds_->kind_of(memory, chain.awaited);
@@ -187,6 +188,7 @@ void CoroutineReader::read_chain(Memory& memory, Address coroutine, CoroutineCha
         greenlets_->find_between(memory, node.frame, chain.awaited, between_);
         chain.frames.insert(chain.frames.end(), between_.begin(), between_.end());
         chain.objects.insert(chain.objects.end(), between_.size(), kNullAddress);
+        if (!between_.empty()) chain.main_greenlet = greenlets_->main_of_last();
     }
     chain.end = End::kTorn;
 }

@@ -41,6 +41,7 @@ struct CoroutineChain {
     End end = End::kTorn;
     Address awaited{};             // what the last one awaits; null where nothing is known
     ObjectKind awaited_kind = ObjectKind::kUnreadable;
+    Address main_greenlet{};       // of the thread, where a greenlet is among the frames and that is known; else null
 };
 
 class CoroutineReader {

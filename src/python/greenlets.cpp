@@ -148,21 +148,61 @@ bool GreenletReader::read_frames(Memory& memory, Address greenlet, std::vector<R
     return !frames.empty();
 }
 
-void GreenletReader::find_between(Memory& memory, const RawFrame& holder, Address awaited, std::vector<RawFrame>& frames) {
+template <class IsAwaited>
+void GreenletReader::find_held(Memory& memory, const RawFrame& holder, IsAwaited&& is_awaited, std::vector<RawFrame>& frames) {
     frames.clear();
-    if (!can_be_object(awaited)) return;
     read_locals(memory, *layout_, holder, locals_);
     for (const Address object : locals_) {
         if (!can_be_object(object) || kinds_->kind_of(memory, object) != ObjectKind::kGreenlet) continue;
         if (!read_frames(memory, object, frames)) continue;
         for (std::size_t i = 0; i < std::min(frames.size(), kInnermost); ++i) {
             read_locals(memory, *layout_, frames[i], inner_locals_);
-            if (std::find(inner_locals_.begin(), inner_locals_.end(), awaited) == inner_locals_.end()) continue;
+            if (std::find_if(inner_locals_.begin(), inner_locals_.end(), is_awaited) == inner_locals_.end()) continue;
             std::reverse(frames.begin(), frames.end());
+            main_of_last_ = read(memory, object).main;
             return;
         }
     }
     frames.clear();
+}
+
+void GreenletReader::find_between(Memory& memory, const RawFrame& holder, Address awaited, std::vector<RawFrame>& frames) {
+    frames.clear();
+    if (!can_be_object(awaited)) return;
+    const ObjectKind kind = kinds_->kind_of(memory, awaited);
+    // `await` goes on to what __await__() gives: an iterator over the future, or over the coroutine that an object keeps, as
+    // those of database drivers do.
+    const bool is_wrapper = kind == ObjectKind::kAwaitWrapper;
+    const Address inner = is_wrapper || kind == ObjectKind::kFutureIter
+                              ? read_pointer(memory, awaited + layout_->object.header_size).value_or(kNullAddress)
+                              : kNullAddress;
+    const auto is_awaited = [&](Address object) {
+        if (!can_be_object(object)) return false;
+        if (object == awaited || object == inner) return true;
+        return is_wrapper && read_attribute(memory, *layout_, object, "_coro") == inner;
+    };
+    find_held(memory, holder, is_awaited, frames);
+}
+
+void GreenletReader::find_between_frames(Memory& memory, const RawFrame& holder, Address awaited_frame, std::vector<RawFrame>& frames) {
+    const Offset frame = layout_->generator.frame;
+    const bool is_embedded = has(layout_->generator.frame_state);
+    const auto is_awaited = [&](Address object) {
+        if (is_embedded) return object != kNullAddress && object + at(frame) == awaited_frame;
+        return can_be_object(object) && kinds_->kind_of(memory, object) == ObjectKind::kCoroutine &&
+               read_pointer(memory, object + at(frame)) == awaited_frame;
+    };
+    find_held(memory, holder, is_awaited, frames);
+}
+
+bool GreenletReader::find_callers(Memory& memory, Address main, std::vector<RawFrame>& frames) {
+    const Address runs = current_of(memory, main);
+    if (runs == kNullAddress || runs == main || !read_frames(memory, main, frames)) return false;
+    for (std::size_t i = 0; i < std::min(frames.size(), kInnermost); ++i) {
+        read_locals(memory, *layout_, frames[i], locals_);
+        if (std::find(locals_.begin(), locals_.end(), runs) != locals_.end()) return true;
+    }
+    return false;
 }
 
 }  // namespace pyprof

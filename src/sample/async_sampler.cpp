@@ -412,15 +412,21 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackB
     Loop* loop = find_loop(thread);
     if (loop == nullptr) return std::nullopt;
     if (loop->is_hub) return splice_greenlet(thread, chain, context_version, place_steps);
+    if (is_foreign(*loop, chain)) return splice_switched(*loop, chain, context_version, place_steps);
+    return splice_task(*loop, chain, context_version, place_steps);
+}
+
+std::optional<AsyncSampler::Spliced> AsyncSampler::splice_task(Loop& loop, const StackBuilder::Chain& chain,
+                                                               std::uint64_t context_version, const PlaceSteps& place_steps) {
     const std::size_t count = chain.steps.size();
     const Fold fold = fold_of(chain);
     const bool is_below_loop = fold.kind != Fold::Kind::kUnknown;
-    note_stem(*loop, chain, fold, place_steps);
+    note_stem(loop, chain, fold, place_steps);
     std::size_t first = is_below_loop ? fold.step : 0;
     if (fold.kind == Fold::Kind::kTrio) ++first;  // a generator, and no task
     while (first < count && !codes_.entry(chain.steps[first].code).is_generator) ++first;
     if (first == count) return std::nullopt;  // nothing of a task: the loop itself, or a plain callback
-    const auto root_step = find_root_step(*loop, chain, first, is_below_loop, context_version);
+    const auto root_step = find_root_step(loop, chain, first, is_below_loop, context_version);
     if (!root_step) {
         ++unlinked_;
         learn_tasks();
@@ -428,24 +434,25 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackB
     }
     first = *root_step;
     const RawFrame& root_frame = chain.frames[count - 1 - first];
-    if (!is_below_loop && !is_foreign(*loop, chain) && is_stepped_by_loop(root_frame)) learn_stem(*loop, chain, first, false, place_steps);
+    if (!is_below_loop && !is_foreign(loop, chain) && is_stepped_by_loop(root_frame)) learn_stem(loop, chain, first, false, place_steps);
     const AsyncStacks::Place stem =
         add_steps(trie_.root(), chain, 0, options_.full_loop_frames ? first : std::min(fold.step, first), place_steps);
-    const auto path = place_below(stem, loop->path, loop->root);
-    const View* view = path ? view_of(loop->path, loop->root) : nullptr;
+    const auto path = place_below(stem, loop.path, loop.root);
+    const View* view = path ? view_of(loop.path, loop.root) : nullptr;
     if (view == nullptr) {
         ++unlinked_;
         return std::nullopt;
     }
-    for (const TaskIndex task : path_.tasks) loop->shown.push_back(loop->path.sweep.tasks[task].address);
+    for (const TaskIndex task : path_.tasks) loop.shown.push_back(loop.path.sweep.tasks[task].address);
     const StringId wrapped = wrapped_by(chain, first);
-    const StringId label = wrapped == kNoString ? view->label : stacks_.intern_string(boundary_text(loop->path.sweep.tasks[loop->root], wrapped));
+    const StringId label = wrapped == kNoString ? view->label : stacks_.intern_string(boundary_text(loop.path.sweep.tasks[loop.root], wrapped));
     roots_.assign(1, {wrapped == kNoString ? first : first + 1, label});
-    find_inner_roots(*loop, chain, first, context_version);
+    find_inner_roots(loop, chain, first, context_version);
+    find_between(loop, chain, first, context_version);
     AsyncStacks::Place place = path->place;
     for (std::size_t i = 0; i < roots_.size(); ++i) {
         place = add_boundary(place, roots_[i].label);
-        place = add_steps(place, chain, roots_[i].step, i + 1 < roots_.size() ? roots_[i + 1].step : count, place_steps);
+        place = add_running(loop, place, chain, roots_[i].step, i + 1 < roots_.size() ? roots_[i + 1].step : count, place_steps);
     }
     if (path->is_inferred) ++inferred_;
     return Spliced{place, path->is_inferred};
@@ -462,6 +469,11 @@ void AsyncSampler::forget_codes() {
     for (auto entry = views_.begin(); entry != views_.end(); ++entry) {
         entry.value().chain = {};
         entry.value().seen = 0;
+    }
+    for (Loop& loop : loops_) {
+        loop.callers = {};
+        loop.between.clear();
+        loop.callers_version = loop.between_version = 0;
     }
 }
 

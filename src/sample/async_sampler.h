@@ -126,6 +126,10 @@ private:
         std::uint64_t first_turn = 0;  // in which it was seen first
         bool was_suspended = false;    // it is past its first step, which whoever makes an eager task calls
     };
+    struct Between {  // a greenlet between two coroutines that execute
+        std::size_t step = 0;  // the inner one's, in a thread's chain
+        StackBuilder::Chain chain;
+    };
     struct Reading {  // tasks as they were read together
         TaskSweep sweep;
         TaskGraph graph;
@@ -150,6 +154,11 @@ private:
         Address root_frame{};         // of that task
         TaskIndex root = 0;
         Address current{};            // the task of which the loop said then that it is in its step
+        StackBuilder::Chain callers;  // of a greenlet that a task has switched to
+        std::uint64_t callers_version = 0;  // what the loop had counted then; 0: none are known
+        std::vector<Between> between;       // of the task that ran last
+        std::vector<Address> between_frames;  // ... the coroutines that executed
+        std::uint64_t between_version = 0;
     };
     struct Worker {  // a thread of a pool, as of this tick's sample
         WorkerFrame frame;
@@ -239,6 +248,15 @@ private:
     void learn_bottom(const Loop& loop, const StackBuilder::Chain& chain);
     std::optional<Spliced> splice_greenlet(Address thread, const StackBuilder::Chain& chain, std::uint64_t version, const PlaceSteps& place_steps);
 
+    // async_callers.cpp
+    void find_between(Loop& loop, const StackBuilder::Chain& chain, std::size_t first, std::uint64_t version);
+    // add_steps(), with the frames of greenlets between the coroutines.
+    AsyncStacks::Place add_running(Loop& loop, AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t begin,
+                                   std::size_t end, const PlaceSteps& place_steps);
+    bool find_callers(Loop& loop, std::uint64_t version);
+    std::optional<Spliced> splice_switched(Loop& loop, const StackBuilder::Chain& chain, std::uint64_t version, const PlaceSteps& place_steps);
+
+    std::optional<Spliced> splice_task(Loop& loop, const StackBuilder::Chain& chain, std::uint64_t version, const PlaceSteps& place_steps);
     void find_inner_roots(Loop& loop, const StackBuilder::Chain& chain, std::size_t first, std::uint64_t version);
     [[nodiscard]] Address item_in_copy(const WorkerFrame& worker, ThreadReader& reader);
     [[nodiscard]] bool is_sure_work(const Worker& worker, const KnownWork& before, const KnownWork& now, std::uint64_t version) const;
@@ -275,6 +293,7 @@ private:
     std::vector<std::pair<TaskIndex, std::uint32_t>> drawn_;
     std::vector<Waiting> waiting_;
     std::vector<Root> roots_;
+    std::vector<Address> between_frames_;
     std::vector<Worker> workers_;  // of this tick
     tsl::robin_map<std::uint64_t, KnownWork> known_work_;  // by thread
     std::vector<RunningLoop> work_loops_;

@@ -65,16 +65,19 @@ private:
         std::unique_ptr<ThreadReader> reader;
         std::vector<RawFrame> to_find;  // on C stacks, when the target runs again; empty where the entry is known
         StackBuilder::Chain chain;
+        std::vector<DumpFrame> callers;  // of a greenlet that a task has switched to, leaf first
         std::string wait;
         bool has_frames = false;
     };
     struct Joined {
         DumpThread thread;
         std::optional<StackId> native;
+        std::vector<DumpFrame> callers;
     };
     StoppedBy who_stopped();
     std::vector<Seen> look_at_threads(Dump& dump);
     std::optional<Read> read_thread(const Seen& seen);  // nothing: it has ended
+    void add_callers(const Seen& seen, Read& read);
     Activity activity_of(pid_t tid) { return name_restarted(memory_, target_.read_activity(tid)); }
     [[nodiscard]] const Mapping* stack_of(Address entry) const;
     Joined join_chains(std::vector<Read*> chains);
@@ -189,6 +192,7 @@ const Mapping* Dumper::stack_of(Address entry) const {
 Dumper::Joined Dumper::join_chains(std::vector<Read*> chains) {
     std::sort(chains.begin(), chains.end(), [](const Read* a, const Read* b) { return raw(a->entry) < raw(b->entry); });
     DumpThread joined = std::move(chains.front()->thread);
+    std::vector<DumpFrame> callers = std::move(chains.back()->callers);
     for (std::size_t i = 1; i < chains.size(); ++i) {
         DumpThread& outer = chains[i]->thread;
         if (joined.native_id != outer.native_id) {
@@ -202,7 +206,7 @@ Dumper::Joined Dumper::join_chains(std::vector<Read*> chains) {
                              std::make_move_iterator(outer.frames.end()));
     }
     auto native = native_of(chains, joined);
-    return {std::move(joined), native};
+    return {std::move(joined), native, std::move(callers)};
 }
 
 // Nothing where a stack that is not known to be real would have to be joined.
@@ -251,6 +255,7 @@ std::vector<DumpThread> Dumper::join(std::vector<Read> reads) {
     std::vector<DumpThread> threads;
     for (Joined& one : joined) {
         if (one.native) one.thread.frames = native_->name(*one.native);
+        one.thread.frames.insert(one.thread.frames.end(), one.callers.begin(), one.callers.end());
         threads.push_back(std::move(one.thread));
     }
     return threads;
@@ -268,8 +273,24 @@ void Dumper::add_bare_threads(std::vector<Joined>& threads) {
         if (activity.kind == Activity::Kind::kGone) continue;
         const std::string wait = sleeps ? wait_marker(activity, kNullAddress, kNullAddress) : "";
         auto stack = native_->join({{}, kNullAddress, tid, {}, wait});
-        threads.push_back({std::move(thread), stack});
+        threads.push_back({std::move(thread), stack, {}});
     }
+}
+
+// Where a greenlet runs that a task has switched to, its stack does not show the task.
+void Dumper::add_callers(const Seen& seen, Read& read) {
+    if (options_.nonblocking || !asyncio_.is_found()) return;
+    Walk callers;
+    callers.end = WalkEnd::kRoot;
+    for (const RunningLoop& loop : asyncio_.loops()) {
+        if (loop.thread != seen.state.address) continue;
+        if (!asyncio_.read_callers(loop, seen.state.interpreter, 0, callers.frames)) return;
+    }
+    StackBuilder::Chain chain;
+    if (callers.frames.empty() || builder_.build(callers, chain) == StackBuilder::Built::kTorn) return;
+    append_frames(builder_.stack_of(chain), read.callers);
+    std::vector<RawFrame>& walked = walks_.back().frames;
+    walked.insert(walked.end(), callers.frames.begin(), callers.frames.end());
 }
 
 std::optional<Dumper::Read> Dumper::read_thread(const Seen& seen) {
@@ -311,6 +332,7 @@ std::optional<Dumper::Read> Dumper::read_thread(const Seen& seen) {
     if (complete && holds_still) {
         append_frames(builder_.stack_of(chain), thread.frames);
         walks_.push_back({seen.state.address, thread.native_id, walk.frames});
+        add_callers(seen, read);
         if (native_ != nullptr && (!options_.nonblocking || native_->slept_on(seen.tid))) read.reader = std::move(owned);
     } else {
         append_frames(builder_.unproved(walk.frames.empty() ? nullptr : &walk.frames.front()), thread.frames);
@@ -354,6 +376,7 @@ Result<Dump> Dumper::run() {
     if (dump.has_asyncio) {
         Dump rehearsal;
         tasks_.look(list_, false, {}, rehearsal);
+        (void)asyncio_.find_loops(list_);
     }
     const bool searches = !mappings_.empty() && !tells_entries(layout_);
     if (native_ != nullptr || searches) all_threads_ = target_.read_threads().value_or(std::vector<ThreadId>());

@@ -50,7 +50,22 @@ std::vector<DumpFrame> DumpTasks::frames_of(const AsyncTask& task, std::span<con
         while (begin != walk.frames.begin() && !roots.contains(raw((begin - 1)->address))) --begin;
         frames.assign(begin, own + 1);
     }
+    add_greenlets(task, frames);
     return text_of(std::move(frames));
+}
+
+// Those that are suspended between two coroutines of a task that runs.
+void DumpTasks::add_greenlets(const AsyncTask& task, std::vector<RawFrame>& frames) {
+    if (!is_stopped_) return;
+    std::vector<RawFrame> between;
+    for (const RunningLoop& loop : reader_->loops()) {
+        if (loop.thread != task.thread) continue;
+        for (std::size_t i = frames.size(); i-- > 1;) {
+            if (!frames[i].of_generator || !frames[i - 1].of_generator) continue;
+            if (!reader_->read_between(loop, task.interpreter, 0, frames[i], frames[i - 1], between)) continue;
+            frames.insert(frames.begin() + static_cast<std::ptrdiff_t>(i), between.rbegin(), between.rend());
+        }
+    }
 }
 
 // A thread's stack is that of the greenlet that runs in it, to its bottom.
@@ -110,6 +125,7 @@ void DumpTasks::find_workers(const ThreadList& threads, std::span<const DumpWalk
 }
 
 void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const DumpWalk> walks, Dump& dump) {
+    is_stopped_ = is_stopped;
     reader_->sweep(threads, is_stopped, sweep_);
     dump.torn_tasks = sweep_.torn;
     dump.broken_lists += sweep_.broken_lists;

@@ -32,6 +32,7 @@ public:
 private:
     [[nodiscard]] std::vector<DumpFrame> frames_of(const AsyncTask& task, std::span<const DumpWalk> walks);
     [[nodiscard]] std::vector<DumpFrame> frames_of_thread(Address thread, std::span<const DumpWalk> walks);
+    void add_greenlets(const AsyncTask& task, std::vector<RawFrame>& frames);
     [[nodiscard]] std::vector<DumpFrame> text_of(std::vector<RawFrame> frames);
     void find_workers(const ThreadList& threads, std::span<const DumpWalk> walks);
     [[nodiscard]] DumpTask describe(const AsyncTask& task, std::span<const DumpWalk> walks);
@@ -47,6 +48,7 @@ private:
     };
     std::vector<Worker> workers_;
     TaskSweep sweep_;
+    bool is_stopped_ = false;
 };
 
 }  // namespace pyprof

@@ -87,12 +87,12 @@ void Sampler::plan_read(nanoseconds when) {
             continue;
         }
         has_two_copies_ |= twice && thread->may_prove;
+        plan_version(*thread);
         thread->first_range = ranges_.size();
         thread->first_ahead = ahead_.ranges.size();
         thread->reader.plan(ranges_, twice ? ThreadReader::Copies::kTwo : ThreadReader::Copies::kOne, false, &ahead_);
         thread->range_count = ranges_.size() - thread->first_range;
         thread->ahead_count = ahead_.ranges.size() - thread->first_ahead;
-        plan_version(*thread);
         planned_.push_back(thread.get());
     }
     for (Thread* thread : planned_) thread->first_ahead += ranges_.size();
@@ -190,6 +190,7 @@ std::span<const std::uint8_t> Sampler::filled_of(const Thread& thread) {
     return filled_of_thread_;
 }
 
+// Before the frames: if it is the same later on, nothing has been called or switched to since before they were copied.
 void Sampler::plan_version(Thread& thread) {
     thread.version_range = ranges_.size();
     thread.context_version = 0;

@@ -60,6 +60,8 @@ void look_beside(Memory& memory, const Layout& layout, const AsyncioLayout& asyn
     for (const Address object : places) {
         (void)greenlets.read_frames(memory, object, frames);
         check(frames.size() <= 1'024, "frames of a greenlet");
+        (void)greenlets.find_callers(memory, object, frames);
+        check(frames.size() <= 1'024, "frames of a main greenlet");
         for (const Address code : places) {
             RawFrame holder;
             holder.address = object;

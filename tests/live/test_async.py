@@ -12,7 +12,7 @@ import harness
 from harness import Program, plain, record, record_until
 
 LOOP_FRAMES = {"_run_once", "_run", "select", "run_forever"}
-OWN_FILES = {"waiting.py", "anyio_groups.py", "anyio_threads.py", "trio_nurseries.py", "greenlets.py", "workers.py", "busy.py", "phases.py", "loops.py", "many.py", "family.py", "tree.py", "pathtasks.py"}
+OWN_FILES = {"waiting.py", "anyio_groups.py", "anyio_threads.py", "trio_nurseries.py", "greenlets.py", "greenlets_busy.py", "switching.py", "workers.py", "busy.py", "phases.py", "loops.py", "many.py", "family.py", "tree.py", "pathtasks.py"}
 # Found by likelihood: seen where it can be, and nothing else may be seen in its place.
 MAY_LACK = {"s10 +[s10_child] s10_child"}
 LONE = {"s10_child"}

@@ -204,6 +204,35 @@ def test_greenlets_that_wait_in_tasks(interpreter, release, tmp_path):
     assert set(counts) == expected
 
 
+@pytest.mark.parametrize("interpreter, release", greenlet_releases())
+def test_greenlets_that_run_in_tasks(interpreter, release, tmp_path, note):
+    variables = {"PYTHONPATH": packages.directory_with(interpreter, release)}
+    with Program(interpreter, "async/greenlets_busy.py", variables=variables) as program:
+        expected = expected_of(program.report())
+
+        def has_all(profile):
+            seen = {}
+            for stack, count in profile.stacks:
+                seen[shape(stack)] = seen.get(shape(stack), 0) + count
+            return all(seen.get(text, 0) >= 50 for text in expected)
+
+        recording = record_until(has_all, program.ready().pid, tmp_path, 1, 200, "--async=running")
+        document = dump(program.pid)
+    counts, others = counts_of(recording)
+    note("%d of %d samples below no task" % (others, recording.profile.total))
+    assert not [stack for stack, _ in recording.profile.stacks if mixes(stack)]
+    for text in counts:
+        # One that stands still while b3_answer runs is left out where the loop had gone on before it could be read.
+        if text.endswith(" work"):
+            assert text in expected or text == "b3 spawn b3_answer b3_work work"
+    # Where it is caught in its work, a dump has the whole of it, too: of the thread, and of the task.
+    (thread,) = document["threads"]
+    names = [plain(frame["name"]) for frame in reversed(thread["frames"])]
+    if names[-1] == "work":
+        assert names[0] == "<module>" and "_run_once" in names
+        assert {text for text in leaves_of(document) if text.endswith(" work")} <= expected
+
+
 # --- a server under load ------------------------------------------------------------------------
 
 

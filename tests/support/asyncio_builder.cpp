@@ -89,18 +89,18 @@ RawFrame AsyncioBuilder::frame_of(Address coroutine) {
     return frame;
 }
 
-void AsyncioBuilder::set_awaiting(Address coroutine, Address awaits) {
+void AsyncioBuilder::set_awaiting(Address coroutine, Address awaits, std::uint64_t locals) {
     const Layout& layout = builder_.layout();
     const CoroutineLayout& state = asyncio_.coroutine;
     const Address frame = frame_of(coroutine).address;
-    const Address slot = frame + at(layout.frame.localsplus);
+    const Address slot = frame + at(layout.frame.localsplus) + 8 * locals;
     builder_.memory().put(slot, raw(awaits));
     builder_.put_field(coroutine, layout.generator.frame_state, static_cast<std::uint8_t>(state.awaiting), 1);
     builder_.put_field(coroutine, state.running, 0, 1);
     if (state.state_kind == CoroutineStateKind::kFrameState) {
         builder_.put_field(frame, layout.frame.executing, static_cast<std::uint8_t>(state.suspended), 1);
     }
-    builder_.put_field(frame, layout.frame.stacktop, 1, 4);
+    builder_.put_field(frame, layout.frame.stacktop, locals + 1, 4);
     builder_.put_field(frame, layout.frame.stackpointer, raw(slot) + 8 * std::uint64_t{state.awaited_back});
     builder_.put_field(frame, state.stack_top, raw(slot + 8));
     builder_.put_field(frame, state.value_stack, raw(slot));
@@ -197,7 +197,7 @@ Address AsyncioBuilder::set_of(const std::vector<Address>& members) {
     return set;
 }
 
-void AsyncioBuilder::publish(Address interpreter, const std::vector<Address>& tasks) {
+void AsyncioBuilder::publish(Address interpreter, const std::vector<Address>& tasks, const std::vector<std::string>& others) {
     const std::uint32_t header = builder_.layout().object.header_size;
     std::vector<Address> references;
     for (const Address task : tasks) {
@@ -212,9 +212,9 @@ void AsyncioBuilder::publish(Address interpreter, const std::vector<Address>& ta
         builder_.dict({{name, weak_set}, {"_current_tasks", current_tasks_}, {"Lock", builder_.none()}}));
     const Address accelerator =
         builder_.module(builder_.dict({{"Future", future_type_}, {"Task", task_type_}}));
-    builder_.set_modules(interpreter, builder_.dict({{"sys", builder_.none()},
-                                                     {"_asyncio", accelerator},
-                                                     {"asyncio.tasks", names}}));
+    std::vector<std::pair<std::string, Address>> modules{{"sys", builder_.none()}, {"_asyncio", accelerator}, {"asyncio.tasks", names}};
+    for (const std::string& other : others) modules.emplace_back(other, accelerator);
+    builder_.set_modules(interpreter, builder_.dict(modules));
 }
 
 void AsyncioBuilder::link(Address thread, const std::vector<Address>& tasks) {

@@ -21,9 +21,9 @@ public:
 
     // A suspended coroutine of that name, which awaits this object.
     Address coroutine(const std::string& name, Address awaits, const std::u32string& file = U"/t/file.py");
-    // It goes on: it executes, or stands at an await again.
+    // It goes on: it executes, or stands at an await again, behind so many local variables.
     void set_executing(Address coroutine);
-    void set_awaiting(Address coroutine, Address awaits);
+    void set_awaiting(Address coroutine, Address awaits, std::uint64_t locals = 0);
     // Its frame, as it stands in memory.
     RawFrame frame_of(Address coroutine);
     // FutureIter over a future.
@@ -44,7 +44,8 @@ public:
     void finish(Address future) { builder_.put_field(future, asyncio_.future.state, 2, 4); }
     void revive(Address future) { builder_.put_field(future, asyncio_.future.state, 0, 4); }
     // Puts them into the interpreter's sys.modules["asyncio.tasks"].
-    void publish(Address interpreter, const std::vector<Address>& tasks);
+    // ... and names of other modules that are loaded.
+    void publish(Address interpreter, const std::vector<Address>& tasks, const std::vector<std::string>& others = {});
     // From 3.14 on: puts them into the circle that a thread keeps of its tasks.
     void link(Address thread, const std::vector<Address>& tasks);
     // From 3.14 on: the section in which the places of all this stand.

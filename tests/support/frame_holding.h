@@ -13,18 +13,23 @@
 
 namespace pyprof::test {
 
-inline RawFrame frame_holding(ProcessBuilder& builder, const std::vector<std::pair<std::string, Address>>& variables) {
+// Gives a frame in memory, and its code, variables, the first of which stands where its value stack stood.
+inline void hold(ProcessBuilder& builder, const RawFrame& frame, const std::vector<std::pair<std::string, Address>>& variables) {
     const Layout& layout = builder.layout();
     std::vector<Address> names;
     for (const auto& [name, value] : variables) names.push_back(builder.str(name));
-    RawFrame frame;
-    frame.code = builder.code({});
     builder.put_field(frame.code, layout.code.local_names, raw(builder.tuple(names)));
     builder.put_field(frame.code, layout.code.nlocalsplus, variables.size(), 4);
-    frame.address = builder.allocate(at(layout.frame.localsplus) + 8 * (variables.size() + 1));
     for (std::size_t i = 0; i < variables.size(); ++i) {
         builder.memory().put(frame.address + at(layout.frame.localsplus) + 8 * i, raw(variables[i].second));
     }
+}
+
+inline RawFrame frame_holding(ProcessBuilder& builder, const std::vector<std::pair<std::string, Address>>& variables) {
+    RawFrame frame;
+    frame.code = builder.code({});
+    frame.address = builder.allocate(at(builder.layout().frame.localsplus) + 8 * (variables.size() + 1));
+    hold(builder, frame, variables);
     return frame;
 }
 

@@ -143,6 +143,11 @@ public:
     }
     // It waits elsewhere: where another one did when that was made.
     void set_frames(Address greenlet, Address other) { set_words(greenlet, 4096, 4096, frame_objects_.at(raw(other)), hub); }
+    // It is suspended in that frame.
+    void set_top(Address greenlet, Address frame) {
+        frame_objects_[raw(greenlet)] = frame_object(frame);
+        set_words(greenlet, 4096, greenlet == main ? ~0ULL : 4096, frame_objects_[raw(greenlet)], hub);
+    }
     // The outermost frame of a greenlet, which it keeps for as long as it lives.
     [[nodiscard]] RawFrame bottom_of(Address greenlet) const { return bottoms_.at(raw(greenlet)); }
 
@@ -202,22 +207,25 @@ private:
         ProcessBuilder::FrameSpec spec;
         spec.code = builder_.code(code);
         spec.stack = 1;
-        Address frame = builder_.heap_frame(spec);
+        const Address frame = builder_.heap_frame(spec);
         RawFrame& bottom = bottoms_[raw(greenlet)];
         bottom.address = frame;
         bottom.code = spec.code;
         const auto& kind = builder_.layout().instruction_kind;
         const bool is_index = kind == InstructionKind::kByteIndex || kind == InstructionKind::kCodeUnitIndex;
         if (!is_index) bottom.instruction = raw(spec.code + at(builder_.layout().code.bytecode));
-        if (has(builder_.layout().frame.owner)) {
-            const Address holder = builder_.object(64, frame_type_);
-            builder_.memory().put(holder + header() + 8, raw(frame));
-            frame = holder;
-        } else {
+        frame_objects_[raw(greenlet)] = frame_object(frame);
+        set_words(greenlet, 4096, stop, frame_objects_[raw(greenlet)], hub);
+    }
+    // From 3.11 on it refers to the frame.
+    Address frame_object(Address frame) {
+        if (!has(builder_.layout().frame.owner)) {
             builder_.put_field(frame, builder_.layout().object.type, raw(frame_type_));
+            return frame;
         }
-        frame_objects_[raw(greenlet)] = frame;
-        set_words(greenlet, 4096, stop, frame, hub);
+        const Address holder = builder_.object(64, frame_type_);
+        builder_.memory().put(holder + header() + 8, raw(frame));
+        return holder;
     }
 
     ProcessBuilder& builder_;

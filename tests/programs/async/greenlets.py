@@ -8,25 +8,9 @@ import asyncio
 import greenlet
 
 from expect import chosen, ready, scenario
+from switching import await_only, spawn
 
 FOREVER = 3600
-
-
-class Spawned(greenlet.greenlet):
-    pass
-
-
-def await_only(awaitable):
-    return greenlet.getcurrent().parent.switch(awaitable)
-
-
-async def spawn(function, *arguments):
-    context = Spawned(function, greenlet.getcurrent())
-    result = context.switch(*arguments)
-    while not context.dead:
-        value = await result
-        result = context.switch(value)
-    return result
 
 
 @scenario("g1 g1_handler spawn g1_query g1_execute await_only g1_receive")
