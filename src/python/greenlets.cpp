@@ -4,9 +4,9 @@
 // whose members move from release to release and with the interpreter's version. So they are told by what they are:
 // one word of it is the greenlet itself (_self), one alone is a frame object, where it is suspended (_top_frame). Six
 // words before that one stands what never moved apart from it: where on the C stack the greenlet begins and ends
-// (stack_start, stack_stop). Behind it a greenlet that is not its thread's main one refers to that: of main, run, parent
-// the first; a main one refers to a ThreadState, which begins with
-// itself and the greenlet that runs (main_greenlet, current_greenlet).
+// (stack_start, stack_stop). Behind it, and up to 3.0 behind _self, a greenlet that is not its thread's main one refers to
+// that: of main, run, parent the first; a main one refers to a ThreadState, which begins with itself and the greenlet that
+// runs (main_greenlet, current_greenlet).
 #include "python/greenlets.h"
 
 #include "python/objects.h"
@@ -45,7 +45,7 @@ bool GreenletReader::learn_words(const Pimpl& words, Address greenlet) {
 void GreenletReader::learn_main(const Pimpl& words) {
     for (std::size_t i = frame_word_ + 1; i + kParentAfterMain < words.size(); ++i) {
         const Address word{words[i]};
-        if (!can_be_object(word) || kinds_->kind_of(*probe_, word) != ObjectKind::kGreenlet) continue;
+        if (i == self_word_ || !can_be_object(word) || kinds_->kind_of(*probe_, word) != ObjectKind::kGreenlet) continue;
         const auto main = read_words(*probe_, word);
         if (main && (*main)[frame_word_ - kStackStopBack] == kMainsStackStop) main_word_ = i;
         return;

@@ -19,7 +19,10 @@ public:
     static constexpr std::uint64_t kPthread = 0x7f0000001000;
     static constexpr std::uint64_t kHeapType = 1U << 9U;  // Py_TPFLAGS_HEAPTYPE
 
-    explicit GeventBuilder(ProcessBuilder& builder) : builder_(builder) {
+    // Where greenlet's own part of a greenlet refers to that: as 3.1 has it, or behind the frame.
+    static constexpr std::uint64_t kSelf = 8, kSelfUpTo30 = 160;
+
+    explicit GeventBuilder(ProcessBuilder& builder, std::uint64_t self_place = kSelf) : builder_(builder), self_place_(self_place) {
         greenlet_type_ = builder.type("greenlet.greenlet", {.basic_size = 40, .dict_offset = 24});
         own_type_ = builder.type("gevent._gevent_cgreenlet.Greenlet", {.basic_size = 144, .dict_offset = 24, .base = greenlet_type_});
         hub_type_ = builder.type("Hub", {.basic_size = 48, .dict_offset = 24, .flags = kHeapType, .base = greenlet_type_});
@@ -119,7 +122,7 @@ public:
     void set_words(Address greenlet, std::uint64_t start, std::uint64_t stop, Address frame, Address parent) {
         Address& pimpl = pimpls_[raw(greenlet)];
         if (pimpl == kNullAddress) pimpl = builder_.allocate(256);
-        builder_.memory().put(pimpl + 8, raw(greenlet));
+        builder_.memory().put(pimpl + self_place_, raw(greenlet));
         builder_.memory().put(pimpl + 56, start);
         builder_.memory().put(pimpl + 64, stop);
         builder_.memory().put(pimpl + 104, raw(frame));
@@ -229,6 +232,7 @@ private:
     }
 
     ProcessBuilder& builder_;
+    std::uint64_t self_place_;
     std::map<std::uint64_t, RawFrame> bottoms_;  // by greenlet, as the next two
     std::map<std::uint64_t, Address> frame_objects_;
     std::map<std::uint64_t, Address> pimpls_;

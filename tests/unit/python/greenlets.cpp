@@ -18,8 +18,8 @@ namespace {
 
 // A greenlet that is suspended, and an answer that it may wait for.
 struct World {
-    explicit World(const Layout& layout)
-        : target("/bin/python"), builder(target.fake(), layout), gevent(builder), asyncio(builder), kinds(layout),
+    explicit World(const Layout& layout, std::uint64_t self_place)
+        : target("/bin/python"), builder(target.fake(), layout), gevent(builder, self_place), asyncio(builder), kinds(layout),
           reader(layout, kinds, target.memory()) {
         child = gevent.greenlet("child");
         future = asyncio.future();
@@ -57,9 +57,11 @@ template <class Test>
 void for_each_world(Test test) {
     for (const KnownLayout& known : known_layouts(PYPROF_TEST_DIR)) {
         if (known.layout.free_threaded) continue;
-        INFO("layout of " << known.name);
-        World world(known.layout);
-        test(world);
+        for (const std::uint64_t self_place : {GeventBuilder::kSelf, GeventBuilder::kSelfUpTo30}) {
+            INFO("layout of " << known.name << ", " << self_place);
+            World world(known.layout, self_place);
+            test(world);
+        }
     }
 }
 
