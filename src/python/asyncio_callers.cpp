@@ -12,13 +12,14 @@ namespace pyprof {
 
 namespace {
 
-constexpr std::size_t kMostMains = 256;  // loops that have ended are forgotten with all others
+constexpr std::size_t kMostMains = 256;  // threads that have ended are forgotten with all others
 
 }  // namespace
 
-void AsyncioReader::note_main_greenlet(Interpreter& interpreter, Address loop) const {
+void AsyncioReader::note_main_greenlet(Interpreter& interpreter, const AsyncTask& task, Address main) const {
+    if (main == kNullAddress || task.thread == kNullAddress) return;
     if (interpreter.mains.size() >= kMostMains) interpreter.mains.clear();
-    interpreter.mains[raw(loop)] = chain_.main_greenlet;
+    interpreter.mains[raw(task.thread)] = {task.loop, main};
 }
 
 AsyncioReader::Interpreter* AsyncioReader::interpreter_at(Address address) const {
@@ -26,34 +27,62 @@ AsyncioReader::Interpreter* AsyncioReader::interpreter_at(Address address) const
     return found == interpreters_.end() ? nullptr : found->get();
 }
 
-bool AsyncioReader::has_moved(const RunningLoop& loop, std::uint64_t version) {
-    if (version == 0) return false;
-    const Address counter = loop.thread + at(asyncio_.thread.context_version);
-    return read_value<std::uint64_t>(target_->memory(), counter) != version;
+const RunningLoop* AsyncioReader::loop_of(Address thread) const {
+    const auto found = std::find_if(watched_.begin(), watched_.end(), [&](const RunningLoop& loop) { return loop.thread == thread; });
+    return found == watched_.end() ? nullptr : &*found;
+}
+
+bool AsyncioReader::has_greenlets(Address interpreter) const {
+    const Interpreter* known = interpreter_at(interpreter);
+    return known != nullptr && known->has_greenlets;
 }
 
 bool AsyncioReader::knows_greenlets(const RunningLoop& loop, Address interpreter) const {
     const Interpreter* known = interpreter_at(interpreter);
-    return known != nullptr && known->mains.contains(raw(loop.loop));
+    if (known == nullptr) return false;
+    const auto main = known->mains.find(raw(loop.thread));
+    return main != known->mains.end() && main->second.loop == loop.loop;
 }
 
-// Nothing has been switched to since the counter stood there, so what is read before it is asked again was so all the time.
+// Nothing has been switched to since the counter stood at `version`, so what is read before it is asked again was so all the
+// time. The pages that this took are copied together the next time.
+template <class Read>
+bool AsyncioReader::read_unmoved(const RunningLoop& loop, std::uint64_t version, Read&& read) {
+    pages_ = &part_;
+    std::vector<std::uint64_t>& pages = paths_pages_[raw(loop.thread)];
+    part_.begin_part(pages);
+    part_.start_log();
+    const bool is_found = read();
+    part_.stop_log();
+    pages.clear();
+    part_.add_log_pages(pages);
+    sort_once(pages);
+    if (version == 0) return is_found;
+    return is_found && read_value<std::uint64_t>(target_->memory(), loop.thread + at(asyncio_.thread.context_version)) == version;
+}
+
 bool AsyncioReader::read_callers(const RunningLoop& loop, Address interpreter, std::uint64_t version, std::vector<RawFrame>& frames) {
-    if (!knows_greenlets(loop, interpreter) || has_moved(loop, version)) return false;
+    if (!knows_greenlets(loop, interpreter)) return false;
     Interpreter& known = *interpreter_at(interpreter);
-    pages_ = &part_;
-    part_.begin_part({});
-    return known.greenlets.find_callers(part_, known.mains.at(raw(loop.loop)), frames) && !has_moved(loop, version);
+    const Address main = known.mains.at(raw(loop.thread)).address;
+    return read_unmoved(loop, version, [&] { return known.greenlets.find_callers(part_, main, frames); });
 }
 
-bool AsyncioReader::read_between(const RunningLoop& loop, Address interpreter, std::uint64_t version, const RawFrame& caller,
-                                 const RawFrame& called, std::vector<RawFrame>& frames) {
-    frames.clear();
-    if (!knows_greenlets(loop, interpreter)) return true;
-    pages_ = &part_;
-    part_.begin_part({});
-    interpreter_at(interpreter)->greenlets.find_between_frames(part_, caller, called.address, frames);
-    return !has_moved(loop, version);
+bool AsyncioReader::read_between(const RunningLoop& loop, Address interpreter, std::uint64_t version, std::span<const RawFrame> frames,
+                                 std::vector<Between>& found) {
+    found.clear();
+    if (frames.size() < 2 || !knows_greenlets(loop, interpreter)) return true;
+    GreenletReader& greenlets = interpreter_at(interpreter)->greenlets;
+    return read_unmoved(loop, version, [&] {
+        Between between;
+        for (between.inner = 1; between.inner < frames.size(); ++between.inner) {
+            greenlets.find_between_frames(part_, frames[between.inner - 1], frames[between.inner].address, between.frames);
+            if (between.frames.empty()) continue;
+            std::reverse(between.frames.begin(), between.frames.end());
+            found.push_back(between);
+        }
+        return true;
+    });
 }
 
 }  // namespace pyprof

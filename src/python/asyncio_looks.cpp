@@ -30,11 +30,6 @@ constexpr std::size_t kMostInVainUnheld = 128;  // where there is nothing else t
 constexpr std::size_t kMostHeldPages = 1024;    // some 0.3 ms
 constexpr std::size_t kFewLeft = 64;            // one of so many tasks is not worth a stop
 
-void sort_once(std::vector<std::uint64_t>& numbers) {
-    std::sort(numbers.begin(), numbers.end());
-    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-}
-
 }  // namespace
 
 void AsyncioReader::forget_now_and_then() {
@@ -147,6 +142,7 @@ std::uint32_t AsyncioReader::node_of(Interpreter& interpreter, Address address) 
     pages_->stop_log();
     if (wants_pages_) pages_->add_log_pages(node.pages);
     judge(node, kind, makes_sense);
+    if (node.verdict == Node::Verdict::kWhole) note_main_greenlet(interpreter, node.found.task, node.found.main_greenlet);
     node.frames.clear();
     if (makes_sense && node.found.is_pending) node.frames.assign(chain_.frames.rbegin(), chain_.frames.rend());
     if (!makes_sense) node.found.awaiters.clear();

@@ -136,6 +136,7 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     found.task = AsyncTask{};
     found.awaiters.clear();
     found.is_pending = false;
+    found.main_greenlet = kNullAddress;
     AsyncTask& task = found.task;
     task.address = address;
     task.interpreter = interpreter.address;
@@ -157,7 +158,7 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     }
     interpreter.coroutines.read_chain(*pages_, task.coroutine, chain_);
     if (!set_state(task, chain_)) return false;
-    if (chain_.main_greenlet != kNullAddress) note_main_greenlet(interpreter, task.loop);
+    found.main_greenlet = chain_.main_greenlet;
     interpreter.awaiters.find(*pages_, address, kind, found.awaiters);
     task.is_loops_own = interpreter.awaiters.is_loops_own();
     const bool has_origin = has(asyncio_.coroutine_origin) && !task.is_loops_own &&

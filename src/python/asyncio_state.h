@@ -6,11 +6,17 @@
 #include "python/asyncio_tasks.h"
 #include "python/gc_lists.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace pyprof {
 
 constexpr std::size_t kMostAsyncTasks = 200'000;
+
+inline void sort_once(std::vector<std::uint64_t>& numbers) {
+    std::sort(numbers.begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
 
 struct AsyncioReader::Interpreter {
     Interpreter(const Layout& layout, const AsyncioLayout& asyncio, Memory& memory)
@@ -39,7 +45,12 @@ struct AsyncioReader::Interpreter {
     tsl::robin_map<std::uint64_t, bool> types_waited_at;
     tsl::robin_map<std::uint64_t, Address> waits_at;  // of this sweep, by greenlet
     tsl::robin_map<std::uint64_t, Address> callbacks;  // of this look, by the greenlet that each is to switch to
-    tsl::robin_map<std::uint64_t, Address> mains;  // by a loop of asyncio: the main greenlet of its thread
+    bool has_greenlets = false;
+    struct Main {  // greenlet of a thread
+        Address loop{};  // of asyncio, which ran in it
+        Address address{};
+    };
+    tsl::robin_map<std::uint64_t, Main> mains;  // by thread
     GcLists gc;
     std::chrono::nanoseconds next_walk{0}, next_new{0};
     std::vector<Address> listed;  // tasks of this look, each once
@@ -49,6 +60,7 @@ struct AsyncioReader::Interpreter {
 
 struct AsyncioReader::Found {
     AsyncTask task;
+    Address main_greenlet{};  // of its thread, where a greenlet is among its frames
     Address name{};
     bool name_is_int = false;
     bool is_pending = false;

@@ -62,8 +62,8 @@ bool AsyncioReader::find(std::span<const InterpreterState> interpreters) {
         if (!is_known && problem_.empty()) add_interpreter(state.address);
     }
     for (const auto& known : interpreters_) {
-        const bool has_any = has_greenlets(target_->memory(), *layout_, known->address);
-        known->coroutines.set_greenlets(has_any ? &known->greenlets : nullptr);
+        known->has_greenlets = pyprof::has_greenlets(target_->memory(), *layout_, known->address);
+        known->coroutines.set_greenlets(known->has_greenlets ? &known->greenlets : nullptr);
         if (!known->trio) add_trio(*known);
         for (const InterpreterState& state : interpreters) {
             if (state.address == known->address) find_greenlets(*known, state);
@@ -286,6 +286,7 @@ void AsyncioReader::read_tasks(Interpreter& interpreter, TaskSweep& sweep) {
             task.thread = running.thread;
             task.is_current = running.running_task == task.address;
         }
+        note_main_greenlet(interpreter, task, found.main_greenlet);
         task.first_frame = static_cast<std::uint32_t>(sweep.frames.size());
         task.frame_count = static_cast<std::uint32_t>(chain_.frames.size());
         sweep.frames.insert(sweep.frames.end(), chain_.frames.rbegin(), chain_.frames.rend());

@@ -137,16 +137,23 @@ public:
     // for it. To be believed as far as the task, read at a moment, waits for just that future. `loops` say what they had
     // counted meanwhile.
     std::optional<TaskWork> find_work(const WorkerFrame& worker, Address interpreter, std::vector<RunningLoop>& loops);
+    // The loop that runs in a thread; null: none that is watched.
+    [[nodiscard]] const RunningLoop* loop_of(Address thread) const;
+    // Whether the interpreter has greenlets at all, and whether one was seen within a task of that loop.
+    [[nodiscard]] bool has_greenlets(Address interpreter) const;
+    [[nodiscard]] bool knows_greenlets(const RunningLoop& loop, Address interpreter) const;
     // What stands below a greenlet to which a task has switched, and which runs in the thread of that loop now: the frames
     // of the thread's main greenlet, leaf first, as they were all the time since the thread had counted `version` (0: the target
     // stands). False: there is none that is known, or the thread has moved on.
     [[nodiscard]] bool read_callers(const RunningLoop& loop, Address interpreter, std::uint64_t version, std::vector<RawFrame>& frames);
-    // What stands between two coroutines that execute, one called by the other by way of a greenlet that is suspended
-    // meanwhile: its frames, outermost first; none where it is called by no greenlet. False: the thread has moved on.
-    bool read_between(const RunningLoop& loop, Address interpreter, std::uint64_t version, const RawFrame& caller,
-                      const RawFrame& called, std::vector<RawFrame>& frames);
-    // Whether a greenlet was seen within a task of that loop.
-    [[nodiscard]] bool knows_greenlets(const RunningLoop& loop, Address interpreter) const;
+    // Greenlets that are suspended between two coroutines that execute, by which the outer one calls the inner one. `frames`
+    // are those of coroutines, outermost first. False: the thread has moved on since it had counted `version`.
+    struct Between {
+        std::size_t inner = 0;         // which of `frames` it calls
+        std::vector<RawFrame> frames;  // leaf first
+    };
+    bool read_between(const RunningLoop& loop, Address interpreter, std::uint64_t version, std::span<const RawFrame> frames,
+                      std::vector<Between>& found);
     // The task of which a loop says that it is in its step; a hint, as of no certain moment.
     [[nodiscard]] Address current_task(const RunningLoop& loop, Address interpreter);
 
@@ -180,9 +187,10 @@ private:
     void take_edges(const GeventGreenlet& kept, Found& found);
     void read_names(Interpreter& interpreter, AsyncTask& task);
     // src/python/asyncio_callers.cpp
-    void note_main_greenlet(Interpreter& interpreter, Address loop) const;
-    [[nodiscard]] bool has_moved(const RunningLoop& loop, std::uint64_t version);
+    void note_main_greenlet(Interpreter& interpreter, const AsyncTask& task, Address main) const;
     [[nodiscard]] Interpreter* interpreter_at(Address address) const;
+    template <class Read>
+    bool read_unmoved(const RunningLoop& loop, std::uint64_t version, Read&& read);
 
     void list_tasks(Interpreter& interpreter, const ThreadList& threads, TaskSweep& sweep);
     template <class Read>

@@ -22,6 +22,7 @@ constexpr std::size_t kMostFrames = 1'024;
 // The call that hands over is at the leaf, or one or two below it where a library wraps it.
 constexpr std::size_t kInnermost = 4;
 constexpr std::uint64_t kPimplAfterHeader = 16;
+constexpr std::string_view kKeptCoroutine = "_coro";  // by the objects of aiosqlite, aiomysql and aiopg that can be awaited
 constexpr std::size_t kStackStartBack = 6;  // words before the frame
 constexpr std::size_t kStackStopBack = 5;
 constexpr std::size_t kParentAfterMain = 2;
@@ -179,18 +180,23 @@ void GreenletReader::find_between(Memory& memory, const RawFrame& holder, Addres
     const auto is_awaited = [&](Address object) {
         if (!can_be_object(object)) return false;
         if (object == awaited || object == inner) return true;
-        return is_wrapper && read_attribute(memory, *layout_, object, "_coro") == inner;
+        return is_wrapper && read_attribute(memory, *layout_, object, kKeptCoroutine) == inner;
     };
     find_held(memory, holder, is_awaited, frames);
 }
 
 void GreenletReader::find_between_frames(Memory& memory, const RawFrame& holder, Address awaited_frame, std::vector<RawFrame>& frames) {
-    const Offset frame = layout_->generator.frame;
-    const bool is_embedded = has(layout_->generator.frame_state);
+    const auto frame_of = [&](Address coroutine) {  // an object of its own up to 3.10
+        const Address frame = coroutine + at(layout_->generator.frame);
+        return has(layout_->generator.frame_state) ? frame : read_pointer(memory, frame).value_or(kNullAddress);
+    };
+    const auto is_its_coroutine = [&](Address object, ObjectKind kind) { return kind == ObjectKind::kCoroutine && frame_of(object) == awaited_frame; };
     const auto is_awaited = [&](Address object) {
-        if (is_embedded) return object != kNullAddress && object + at(frame) == awaited_frame;
-        return can_be_object(object) && kinds_->kind_of(memory, object) == ObjectKind::kCoroutine &&
-               read_pointer(memory, object + at(frame)) == awaited_frame;
+        if (!can_be_object(object)) return false;
+        const ObjectKind kind = kinds_->kind_of(memory, object);
+        if (kind != ObjectKind::kOther) return is_its_coroutine(object, kind);
+        const Address kept = read_attribute(memory, *layout_, object, kKeptCoroutine).value_or(kNullAddress);
+        return can_be_object(kept) && is_its_coroutine(kept, kinds_->kind_of(memory, kept));
     };
     find_held(memory, holder, is_awaited, frames);
 }

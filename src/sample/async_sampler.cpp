@@ -376,9 +376,8 @@ bool AsyncSampler::find_root(Loop& loop, const RawFrame& frame, std::uint64_t ve
     const Address known = owner == owners_.end() ? kNullAddress : owner->second.task;
     bool is_found = known != kNullAddress && read_task_of(loop, known, frame, version, loop.path, loop.root, is_same_step);
     if (!is_found || is_same_step) {
-        for (const RunningLoop& running : reader_.loops()) {
-            if (running.thread == loop.thread) loop.current = reader_.current_task(running, loop.interpreter);
-        }
+        const RunningLoop* running = reader_.loop_of(loop.thread);
+        if (running != nullptr) loop.current = reader_.current_task(*running, loop.interpreter);
     }
     if (!is_found && loop.current != kNullAddress && loop.current != known) {
         is_found = read_task_of(loop, loop.current, frame, version, loop.path, loop.root, is_same_step);
@@ -412,7 +411,14 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice(Address thread, StackB
     Loop* loop = find_loop(thread);
     if (loop == nullptr) return std::nullopt;
     if (loop->is_hub) return splice_greenlet(thread, chain, context_version, place_steps);
-    if (is_foreign(*loop, chain)) return splice_switched(*loop, chain, context_version, place_steps);
+    if (is_foreign(*loop, chain) && fold_of(chain).kind == Fold::Kind::kUnknown) {
+        if (find_callers(*loop, context_version)) return splice_switched(thread, chain, context_version, place_steps);
+        if (!has_generator(chain) && reader_.has_greenlets(loop->interpreter)) {
+            ++unlinked_;
+            learn_tasks();  // one of them may wait within a greenlet
+            return std::nullopt;
+        }
+    }
     return splice_task(*loop, chain, context_version, place_steps);
 }
 
@@ -421,7 +427,8 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice_task(Loop& loop, const
     const std::size_t count = chain.steps.size();
     const Fold fold = fold_of(chain);
     const bool is_below_loop = fold.kind != Fold::Kind::kUnknown;
-    note_stem(loop, chain, fold, place_steps);
+    const bool is_below_greenlet = &chain == &loop.callers;  // has no native frames, and no proof of its own that it is the loop's
+    if (!is_below_greenlet) note_stem(loop, chain, fold, place_steps);
     std::size_t first = is_below_loop ? fold.step : 0;
     if (fold.kind == Fold::Kind::kTrio) ++first;  // a generator, and no task
     while (first < count && !codes_.entry(chain.steps[first].code).is_generator) ++first;
@@ -434,9 +441,11 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice_task(Loop& loop, const
     }
     first = *root_step;
     const RawFrame& root_frame = chain.frames[count - 1 - first];
-    if (!is_below_loop && !is_foreign(loop, chain) && is_stepped_by_loop(root_frame)) learn_stem(loop, chain, first, false, place_steps);
+    if (!is_below_loop && !is_below_greenlet && !is_foreign(loop, chain) && is_stepped_by_loop(root_frame)) learn_stem(loop, chain, first, false, place_steps);
     const AsyncStacks::Place stem =
-        add_steps(trie_.root(), chain, 0, options_.full_loop_frames ? first : std::min(fold.step, first), place_steps);
+        is_below_greenlet && has_stem(loop, chain) && !options_.full_loop_frames
+            ? loop.stem
+            : add_steps(trie_.root(), chain, 0, options_.full_loop_frames ? first : std::min(fold.step, first), place_steps);
     const auto path = place_below(stem, loop.path, loop.root);
     const View* view = path ? view_of(loop.path, loop.root) : nullptr;
     if (view == nullptr) {
@@ -452,7 +461,7 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice_task(Loop& loop, const
     AsyncStacks::Place place = path->place;
     for (std::size_t i = 0; i < roots_.size(); ++i) {
         place = add_boundary(place, roots_[i].label);
-        place = add_running(loop, place, chain, roots_[i].step, i + 1 < roots_.size() ? roots_[i + 1].step : count, place_steps);
+        place = add_running(loop, place, chain, first, roots_[i].step, i + 1 < roots_.size() ? roots_[i + 1].step : count, place_steps);
     }
     if (path->is_inferred) ++inferred_;
     return Spliced{place, path->is_inferred};

@@ -127,7 +127,7 @@ private:
         bool was_suspended = false;    // it is past its first step, which whoever makes an eager task calls
     };
     struct Between {  // a greenlet between two coroutines that execute
-        std::size_t step = 0;  // the inner one's, in a thread's chain
+        std::size_t inner = 0;  // which of the coroutines it calls
         StackBuilder::Chain chain;
     };
     struct Reading {  // tasks as they were read together
@@ -157,7 +157,7 @@ private:
         StackBuilder::Chain callers;  // of a greenlet that a task has switched to
         std::uint64_t callers_version = 0;  // what the loop had counted then; 0: none are known
         std::vector<Between> between;       // of the task that ran last
-        std::vector<Address> between_frames;  // ... the coroutines that executed
+        std::vector<RawFrame> coroutines;   // ... those that executed, outermost first
         std::uint64_t between_version = 0;
     };
     struct Worker {  // a thread of a pool, as of this tick's sample
@@ -208,6 +208,7 @@ private:
     [[nodiscard]] bool is_trios_own(const CodeCache::Entry& entry) const;
     [[nodiscard]] StringId wrapped_by(const StackBuilder::Chain& chain, std::size_t step) const;
     [[nodiscard]] Fold fold_of(const StackBuilder::Chain& chain) const;
+    [[nodiscard]] bool has_generator(const StackBuilder::Chain& chain) const;
     void learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold, bool with_turn, const PlaceSteps& place_steps);
     [[nodiscard]] static bool is_foreign(const Loop& loop, const StackBuilder::Chain& chain);
     [[nodiscard]] static bool has_stem(const Loop& loop, const StackBuilder::Chain& chain);
@@ -250,11 +251,11 @@ private:
 
     // async_callers.cpp
     void find_between(Loop& loop, const StackBuilder::Chain& chain, std::size_t first, std::uint64_t version);
-    // add_steps(), with the frames of greenlets between the coroutines.
-    AsyncStacks::Place add_running(Loop& loop, AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t begin,
-                                   std::size_t end, const PlaceSteps& place_steps);
+    AsyncStacks::Place add_running(Loop& loop, AsyncStacks::Place place, const StackBuilder::Chain& chain, std::size_t first,
+                                   std::size_t begin, std::size_t end, const PlaceSteps& place_steps);
+    bool build_as_read(StackBuilder::Chain& chain);
     bool find_callers(Loop& loop, std::uint64_t version);
-    std::optional<Spliced> splice_switched(Loop& loop, const StackBuilder::Chain& chain, std::uint64_t version, const PlaceSteps& place_steps);
+    std::optional<Spliced> splice_switched(Address thread, const StackBuilder::Chain& chain, std::uint64_t version, const PlaceSteps& place_steps);
 
     std::optional<Spliced> splice_task(Loop& loop, const StackBuilder::Chain& chain, std::uint64_t version, const PlaceSteps& place_steps);
     void find_inner_roots(Loop& loop, const StackBuilder::Chain& chain, std::size_t first, std::uint64_t version);
@@ -293,7 +294,8 @@ private:
     std::vector<std::pair<TaskIndex, std::uint32_t>> drawn_;
     std::vector<Waiting> waiting_;
     std::vector<Root> roots_;
-    std::vector<Address> between_frames_;
+    std::vector<RawFrame> coroutines_;
+    std::vector<AsyncioReader::Between> between_;
     std::vector<Worker> workers_;  // of this tick
     tsl::robin_map<std::uint64_t, KnownWork> known_work_;  // by thread
     std::vector<RunningLoop> work_loops_;

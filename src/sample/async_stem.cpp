@@ -91,6 +91,10 @@ AsyncSampler::Fold AsyncSampler::fold_of(const StackBuilder::Chain& chain) const
     return entry_end > 0 ? Fold{entry_end, Fold::Kind::kEntry} : Fold{count, Fold::Kind::kUnknown};
 }
 
+bool AsyncSampler::has_generator(const StackBuilder::Chain& chain) const {
+    return std::any_of(chain.steps.begin(), chain.steps.end(), [&](const auto& step) { return codes_.entry(step.code).is_generator; });
+}
+
 void AsyncSampler::learn_stem(Loop& loop, const StackBuilder::Chain& chain, std::size_t fold, bool with_turn,
                               const PlaceSteps& place_steps) {
     if (fold == 0 || !stacks_.is_proved(chain.steps[fold - 1].path)) return;
@@ -127,8 +131,7 @@ void AsyncSampler::learn_idle_stem(Address thread, const StackBuilder::Chain& ch
     if (loop == nullptr || loop->is_hub || chain.steps.empty() || chain.steps.size() != chain.frames.size()) return;
     if (is_foreign(*loop, chain) || fold_of(chain).kind != Fold::Kind::kUnknown) return;
     // A task, or a callback, may wait for events as well.
-    const bool has_generator = std::any_of(chain.steps.begin(), chain.steps.end(), [&](const auto& step) { return codes_.entry(step.code).is_generator; });
-    if (has_generator || (has_stem(*loop, chain) && chain.steps.size() > loop->stem_length)) return;
+    if (has_generator(chain) || (has_stem(*loop, chain) && chain.steps.size() > loop->stem_length)) return;
     learn_stem(*loop, chain, chain.steps.size(), false, place_steps);
 }
 

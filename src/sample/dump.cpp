@@ -280,16 +280,15 @@ void Dumper::add_bare_threads(std::vector<Joined>& threads) {
 // Where a greenlet runs that a task has switched to, its stack does not show the task.
 void Dumper::add_callers(const Seen& seen, Read& read) {
     if (options_.nonblocking || !asyncio_.is_found()) return;
+    const RunningLoop* loop = asyncio_.loop_of(seen.state.address);
     Walk callers;
     callers.end = WalkEnd::kRoot;
-    for (const RunningLoop& loop : asyncio_.loops()) {
-        if (loop.thread != seen.state.address) continue;
-        if (!asyncio_.read_callers(loop, seen.state.interpreter, 0, callers.frames)) return;
-    }
-    StackBuilder::Chain chain;
-    if (callers.frames.empty() || builder_.build(callers, chain) == StackBuilder::Built::kTorn) return;
-    append_frames(builder_.stack_of(chain), read.callers);
+    if (loop == nullptr || !asyncio_.read_callers(*loop, seen.state.interpreter, 0, callers.frames)) return;
     std::vector<RawFrame>& walked = walks_.back().frames;
+    if (walked.back().address == callers.frames.back().address) return;  // it is being switched to
+    StackBuilder::Chain chain;
+    if (builder_.build(callers, chain) == StackBuilder::Built::kTorn) return;
+    append_frames(builder_.stack_of(chain), read.callers);
     walked.insert(walked.end(), callers.frames.begin(), callers.frames.end());
 }
 

@@ -57,14 +57,13 @@ std::vector<DumpFrame> DumpTasks::frames_of(const AsyncTask& task, std::span<con
 // Those that are suspended between two coroutines of a task that runs.
 void DumpTasks::add_greenlets(const AsyncTask& task, std::vector<RawFrame>& frames) {
     if (!is_stopped_) return;
-    std::vector<RawFrame> between;
-    for (const RunningLoop& loop : reader_->loops()) {
-        if (loop.thread != task.thread) continue;
-        for (std::size_t i = frames.size(); i-- > 1;) {
-            if (!frames[i].of_generator || !frames[i - 1].of_generator) continue;
-            if (!reader_->read_between(loop, task.interpreter, 0, frames[i], frames[i - 1], between)) continue;
-            frames.insert(frames.begin() + static_cast<std::ptrdiff_t>(i), between.rbegin(), between.rend());
-        }
+    const RunningLoop* loop = reader_->loop_of(task.thread);
+    const std::vector<RawFrame> root_first(frames.rbegin(), frames.rend());
+    std::vector<AsyncioReader::Between> found;
+    if (loop == nullptr || !reader_->read_between(*loop, task.interpreter, 0, root_first, found)) return;
+    for (const AsyncioReader::Between& between : found) {  // those further out stand further behind
+        const auto place = frames.begin() + static_cast<std::ptrdiff_t>(root_first.size() - between.inner);
+        frames.insert(place, between.frames.begin(), between.frames.end());
     }
 }
 

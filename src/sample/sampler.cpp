@@ -165,7 +165,7 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
             if (!thread.shows_tasks_only && !is_for_others) record_sampled(thread, sampled, false, when, weight);
             continue;
         }
-        const std::uint64_t version = thread.version_range < filled_.size() && filled_[thread.version_range] != 0 ? thread.context_version : 0;
+        const std::uint64_t version = version_of(thread);
         if (async_->is_worker(thread.state.address)) {
             take_worker(taken, when, weight);
             continue;

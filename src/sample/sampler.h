@@ -120,8 +120,7 @@ private:
         std::uint64_t sampled_tick = 0;  // of its last sample, but one that was reused
         std::uint64_t misses = 0;        // of its reader, before its last copy with a C stack
         bool shows_tasks_only = false;  // an idle loop, in whose place its tasks are shown
-        std::uint64_t context_version = 0;  // as of the sample; 0: not read
-        std::size_t version_range = 0;
+        bool was_late = false;          // what the plan lacked was read behind all else
         std::uint32_t doubt_samples = 0;     // samples for which to copy twice
         bool may_prove = false;              // the two copies are for proofs, not for callers' lines alone
         std::uint64_t samples = 0;
@@ -206,7 +205,8 @@ private:
     static void append_ahead(std::vector<ReadRange>& ranges, ThreadReader::Ahead& ahead);
     void plan_look(Thread& thread, ThreadReader::Copies copies);
     std::span<const std::uint8_t> filled_of(const Thread& thread);
-    void plan_version(Thread& thread);
+    void cover_version(Thread& thread) const;
+    [[nodiscard]] std::uint64_t version_of(const Thread& thread) const;
     enum class Held : bool { kNo, kStopped };  // whether the thread was stopped all the while
     // src/sample/sampler_native.cpp
     void take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
@@ -247,7 +247,7 @@ private:
     void note_copied(std::span<const ReadRange> ranges);
     ThreadReader::Status take_copies(Thread& thread, std::span<const std::uint8_t> filled);
     ThreadReader::Status take_second_copies(Thread& thread);
-    void note_misses(const Thread& thread, std::uint64_t before);
+    void note_misses(Thread& thread, std::uint64_t before);
     std::optional<StackBuilder::Built> build_named(const Thread& thread, const Walk& walk, StackBuilder::Chain& chain, Held held);
     // kReplaced: something else stands at one of its addresses by now, so that the chain must be built again. kUnknown: the
     // chain ends where a name can't be told.

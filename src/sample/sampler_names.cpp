@@ -31,6 +31,7 @@ void Sampler::note_copied(std::span<const ReadRange> ranges) {
 // Walks the copies. What the plan missed is read only now, and may be too late to prove anything.
 ThreadReader::Status Sampler::take_copies(Thread& thread, std::span<const std::uint8_t> filled) {
     const std::uint64_t misses = thread.reader.misses();
+    thread.was_late = false;
     const ThreadReader::Status status = thread.reader.take(memory_, filled);
     is_one_moment_ = is_read_at_once_;
     note_misses(thread, misses);
@@ -46,8 +47,10 @@ ThreadReader::Status Sampler::take_second_copies(Thread& thread) {
     return status;
 }
 
-void Sampler::note_misses(const Thread& thread, std::uint64_t before) {
-    if (thread.reader.misses() != before) is_one_moment_ = is_one_moment_ && monotonic_now() - copied_by_ <= options_.one_moment;
+void Sampler::note_misses(Thread& thread, std::uint64_t before) {
+    if (thread.reader.misses() == before) return;
+    thread.was_late = true;
+    is_one_moment_ = is_one_moment_ && monotonic_now() - copied_by_ <= options_.one_moment;
 }
 
 // Brings `chain` to the state of `walk`, as far as its names can be told: the rest is left out, and the chain counts as

@@ -73,11 +73,11 @@ bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, std::optiona
     list_native_chains(thread);
     for (Thread* chain : native_chains_) {
         chain->first_range = ranges_.size();
+        cover_version(*chain);
         chain->reader.plan(ranges_, ThreadReader::Copies::kOne, true);
         chain->range_count = ranges_.size() - chain->first_range;
         chain->misses = chain->reader.misses();
     }
-    plan_version(thread);
     bool is_taken = false;
     const auto take_all = [&](const CStackBytes& c_stack) {
         for (Thread* chain : native_chains_) {
@@ -114,11 +114,12 @@ bool Sampler::copy_native_once(Thread& thread, bool finish_in_stop, std::optiona
     } else if (!is_taken) {
         take(copied.also);
     }
-    if (thread.version_range >= filled_.size() || filled_[thread.version_range] == 0) thread.context_version = 0;
+    thread.was_late = thread.reader.misses() != thread.misses;
     if (native_parts_.empty() || !has_stack) return false;
     const auto was_planned = [](const Chain& part) { return part.thread->reader.misses() == part.thread->misses; };
     const bool is_one_moment = !moves ? thread.triage.stayed_blocked(target_)
                                       : finish_in_stop || std::all_of(native_parts_.begin(), native_parts_.end(), was_planned);
+    if (is_one_moment) thread.was_late = false;
     if (is_one_moment && !python) python = build_native_parts(Held::kNo);
     return is_one_moment && python;
 }
@@ -269,7 +270,7 @@ void Sampler::take_native_loop(Thread& thread, Sampled sampled, const AsyncSampl
     LoopSample taken{&thread, sampled, true, false};
     if (sampled.chain == nullptr) {
         async_->note_unlinked();
-    } else if (const auto spliced = async_->splice(thread.state.address, *sampled.chain, thread.context_version, place)) {
+    } else if (const auto spliced = async_->splice(thread.state.address, *sampled.chain, version_of(thread), place)) {
         taken.sampled.stack = spliced->place.stack;
         taken.sampled.names = spliced->place.names;
         taken.is_spliced = true;

@@ -87,7 +87,7 @@ void Sampler::plan_read(nanoseconds when) {
             continue;
         }
         has_two_copies_ |= twice && thread->may_prove;
-        plan_version(*thread);
+        cover_version(*thread);
         thread->first_range = ranges_.size();
         thread->first_ahead = ahead_.ranges.size();
         thread->reader.plan(ranges_, twice ? ThreadReader::Copies::kTwo : ThreadReader::Copies::kOne, false, &ahead_);
@@ -152,11 +152,14 @@ void Sampler::take_new(nanoseconds when, nanoseconds weight) {
 void Sampler::take_alone(Thread& thread, nanoseconds when, nanoseconds weight) {
     thread.planned_tick = figures_.ticks;
     thread.may_prove = false;
-    thread.version_range = filled_.size();  // not read
+    cover_version(thread);
     plan_look(thread, ThreadReader::Copies::kOne);
     note_copy(Epoch::CopyFor::kProof);  // of this thread alone
     read_all(memory_, look_ranges_, look_filled_, look_ahead_.planned_levels);
-    take_thread(thread, thread.reader.take(memory_, look_filled_), when, weight);
+    const std::uint64_t misses = thread.reader.misses();
+    const ThreadReader::Status status = thread.reader.take(memory_, look_filled_);
+    thread.was_late = thread.reader.misses() != misses;
+    take_thread(thread, status, when, weight);
 }
 
 bool Sampler::takes_natively(const Thread& thread) const {
@@ -190,13 +193,20 @@ std::span<const std::uint8_t> Sampler::filled_of(const Thread& thread) {
     return filled_of_thread_;
 }
 
-// Before the frames: if it is the same later on, nothing has been called or switched to since before they were copied.
-void Sampler::plan_version(Thread& thread) {
-    thread.version_range = ranges_.size();
-    thread.context_version = 0;
+// What a loop counts stands in the state of its thread.
+void Sampler::cover_version(Thread& thread) const {
     if (async_ == nullptr || !async_->has_loop(thread.state.address) || !has(async_->context_version_offset())) return;
-    ranges_.push_back({thread.state.address + at(async_->context_version_offset()),
-                       std::as_writable_bytes(std::span(&thread.context_version, 1))});
+    thread.reader.cover_thread(at(async_->context_version_offset()) + 8);
+}
+
+// What a thread's loop had counted when the pointer to the leaf was read; 0: not known, or it has counted more before all
+// frames were read.
+std::uint64_t Sampler::version_of(const Thread& thread) const {
+    if (!has(async_->context_version_offset())) return 0;
+    const std::uint64_t offset = at(async_->context_version_offset());
+    const std::uint64_t version = thread.reader.thread_word(offset).value_or(0);
+    if (!thread.was_late || read_value<std::uint64_t>(memory_, thread.state.address + offset) == version) return version;
+    return 0;
 }
 
 }  // namespace pyprof

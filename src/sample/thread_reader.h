@@ -115,6 +115,16 @@ public:
     [[nodiscard]] bool is_chunk_start(Address address) const;
     [[nodiscard]] const WalkLimits& limits() const { return limits_; }
     [[nodiscard]] const std::byte* thread_bytes() const { return pointers_.thread.data(); }
+    // Has the thread state copied up to `end` at least.
+    void cover_thread(std::uint64_t end) {
+        if (end <= pointers_.thread.size()) return;
+        for (Pointers* pointers : {&pointers_, &second_}) pointers->thread.resize(end);
+    }
+    // A word of it as it stood when the pointer to the leaf was read.
+    [[nodiscard]] std::optional<std::uint64_t> thread_word(std::uint64_t offset) const {
+        if (!pointers_.has_thread || offset + 8 > pointers_.thread.size()) return std::nullopt;
+        return load<std::uint64_t>(pointers_.thread.data(), offset);
+    }
     [[nodiscard]] std::uint64_t misses() const { return misses_; }  // frames that the plan did not hold
     [[nodiscard]] Address address() const { return thread_state_; }
     // What must stay as it was for the state to be this thread's.

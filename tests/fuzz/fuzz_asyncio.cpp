@@ -69,6 +69,7 @@ void look_beside(Memory& memory, const Layout& layout, const AsyncioLayout& asyn
             read_locals(memory, layout, holder, locals);
             check(locals.size() <= kMostLocals, "locals of a frame");
             greenlets.find_between(memory, holder, object, frames);
+            greenlets.find_between_frames(memory, holder, object, frames);
             work.find(memory, {object, holder, WorkerFrame::Kind::kThreadPool}, found);
             work.find(memory, {object, holder, WorkerFrame::Kind::kAnyio}, found);
         }

@@ -216,8 +216,21 @@ def test_greenlets_that_run_in_tasks(interpreter, release, tmp_path, note):
                 seen[shape(stack)] = seen.get(shape(stack), 0) + count
             return all(seen.get(text, 0) >= 50 for text in expected)
 
+        caught = set()
+
+        def has_caught_all():
+            """A dump has the whole of what it meets at work, of the thread and of the task."""
+            document = dump(program.pid)
+            (thread,) = document["threads"]
+            names = [plain(frame["name"]) for frame in reversed(thread["frames"])]
+            texts = {text for text in leaves_of(document) if text.endswith(" work")}
+            assert texts <= expected
+            assert not texts or (names[0] == "<module>" and "_run_once" in names and names[-1] == "work")
+            caught.update(texts)
+            return caught == expected
+
         recording = record_until(has_all, program.ready().pid, tmp_path, 1, 200, "--async=running")
-        document = dump(program.pid)
+        harness.wait_until(has_caught_all)
     counts, others = counts_of(recording)
     note("%d of %d samples below no task" % (others, recording.profile.total))
     assert not [stack for stack, _ in recording.profile.stacks if mixes(stack)]
@@ -225,12 +238,6 @@ def test_greenlets_that_run_in_tasks(interpreter, release, tmp_path, note):
         # One that stands still while b3_answer runs is left out where the loop had gone on before it could be read.
         if text.endswith(" work"):
             assert text in expected or text == "b3 spawn b3_answer b3_work work"
-    # Where it is caught in its work, a dump has the whole of it, too: of the thread, and of the task.
-    (thread,) = document["threads"]
-    names = [plain(frame["name"]) for frame in reversed(thread["frames"])]
-    if names[-1] == "work":
-        assert names[0] == "<module>" and "_run_once" in names
-        assert {text for text in leaves_of(document) if text.endswith(" work")} <= expected
 
 
 # --- a server under load ------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from expect import chosen, ready, scenario
 from switching import await_only, spawn
 
 
-def work():
-    end = time.perf_counter() + 0.003
+def work(seconds=0.003):
+    end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         pass
 
@@ -41,7 +41,7 @@ async def b1():
 @scenario("b2 b2_handler spawn b2_query b2_key b2_work work")
 async def b2():
     def b2_work():
-        work()
+        work(0.015)  # of which several samples are taken
 
     def b2_key(number):
         b2_work()

@@ -54,7 +54,6 @@ struct SwitchWorld : LoopWorld {
     Made handler;
     Address query{};
 
-private:
     RawFrame stacked(const std::string& name, const std::u32string& file, Address back) {
         ObjectBuilder::CodeSpec code;
         code.name = std::u32string(name.begin(), name.end());
@@ -144,5 +143,40 @@ TEST_CASE("callers: a greenlet that has been switched away from since its sample
         world.step();
         CHECK(world.splice_query(world.count).empty());
         CHECK(world.figures().tasks_unlinked == 4);
+    });
+}
+
+TEST_CASE("callers: of a callback that has switched to a greenlet the loop's own frames stand below it") {
+    for_each_switch([](SwitchWorld& world) {
+        world.start(AsyncMode::kAll);
+        world.sampler->record_waiting(world.thread, 0, false, false);
+        hold(world.builder, world.stem.back(), {{"handle", world.query}});
+        world.gevent.set_top(world.gevent.main, world.stem.back().address);
+        world.gevent.switch_to(world.query);
+        world.step();
+        CHECK(world.splice_query(world.count) == "main;run_forever;_run_once;query;work");
+        // Those of another thread's main greenlet are none of its own.
+        world.gevent.set_top(world.gevent.main, world.stem.front().address);
+        hold(world.builder, world.stem.front(), {{"handle", world.query}});
+        world.gevent.switch_to(world.query);
+        world.step();
+        CHECK(world.splice_query(world.count) == "main;query;work");
+        const RawFrame other = world.stacked("other_main", U"/t/file.py", kNullAddress);
+        world.gevent.set_top(world.gevent.main, other.address);
+        hold(world.builder, other, {{"handle", world.query}});
+        world.gevent.switch_to(world.query);
+        world.step();
+        CHECK(world.splice_query(world.count).empty());
+    });
+}
+
+TEST_CASE("callers: a loop that is run from another place is known again by its own frame") {
+    for_each_switch([](SwitchWorld& world) {
+        world.start(AsyncMode::kAll);
+        const RawFrame other = world.stacked("other_main", U"/t/file.py", kNullAddress);
+        world.gevent.switch_to(world.gevent.main);
+        world.begin_tick();
+        const std::vector<RawFrame> frames{other, world.stem.back(), world.asyncio.frame_of(world.handler.coroutine), world.plain("work")};
+        CHECK(world.splice(frames, world.count) == "other_main;[task handler];handler;work");
     });
 }
