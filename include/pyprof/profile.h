@@ -91,6 +91,7 @@ struct RunFigures {
     std::uint64_t second_readings = 0;  // samples dated by the second reading, a microsecond late: the first one was torn
     std::uint64_t refused = 0;    // stacks of which nothing could be kept
     std::uint64_t unknown = 0;    // stacks left out since the kernel did not tell what their thread does
+    std::uint64_t frameless = 0;  // times that a thread ran and had no Python frame: it begins, ends, or is C code's
     std::uint64_t late = 0;       // ticks dropped because their time had passed
     std::uint64_t held_back = 0;  // ticks left out so that native stacks hold the target for no more than its share
     std::uint64_t errors = 0;     // reads that failed for another reason than movement

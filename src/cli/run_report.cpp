@@ -58,6 +58,9 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
     if (f.inferred > 0) text += fmt::format(", {} inferred", f.inferred);
     if (f.refused > 0) text += fmt::format(", {} refused", f.refused);
     if (f.unknown > 0) text += fmt::format(", {} of threads in an unknown state left out", f.unknown);
+    if (100 * f.frameless > f.frameless + profile.total_samples) {
+        text += fmt::format(", {} of running threads without a Python frame left out", f.frameless);
+    }
     if (f.late > 0) text += fmt::format(", {} late ({:.1f} % of all ticks)", f.late, share(f.late, f.late + f.ticks));
     if (f.held_back > 0) text += fmt::format(", {} held back to spare the program ({:.1f} % of all ticks)", f.held_back, share(f.held_back, f.held_back + f.ticks));
     if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
@@ -97,6 +100,7 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     count("second_readings", f.second_readings);
     count("refused", f.refused);
     count("unknown", f.unknown);
+    count("frameless", f.frameless);
     count("late", f.late);
     count("held_back", f.held_back);
     count("errors", f.errors);

@@ -28,7 +28,7 @@ constexpr Count kCounts[] = {&RunFigures::ticks,          &RunFigures::samples, 
                              &RunFigures::tasks_unlinked, &RunFigures::tasks_inferred,   &RunFigures::looks,
                              &RunFigures::held_back,      &RunFigures::second_readings, &RunFigures::native_cut_code,
                              &RunFigures::native_cut_register, &RunFigures::native_cut_copy, &RunFigures::native_cut_rule,
-                             &RunFigures::native_cut_depth};
+                             &RunFigures::native_cut_depth,    &RunFigures::frameless};
 
 // The index in `into` of each frame of `from`.
 std::vector<std::uint32_t> add_frames(ResolvedProfile& into, const ResolvedProfile& from) {

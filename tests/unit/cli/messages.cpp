@@ -93,13 +93,17 @@ TEST_CASE("run report: a good run says little, a bad one all that went wrong") {
     figures.truncated = 25;
     figures.refused = 3;
     figures.unknown = 4;
+    figures.frameless = 10;  // no more than a hundredth
+    CHECK_THAT(closing_line(profile, 0, "stdout"), !Catch::Contains("without a Python frame"));
+    figures.frameless = 20;
     figures.late = 10;
     figures.lost = 5;
     figures.stops = 6;
     figures.stopped = 300us;
     figures.errors = 8;
     const std::string line = closing_line(profile, 2, "stdout");
-    for (const char* part : {"25 truncated (2.50 %)", "3 refused", "4 of threads in an unknown state left out", "10 late (1.0 % of all ticks)",
+    for (const char* part : {"25 truncated (2.50 %)", "3 refused", "4 of threads in an unknown state left out",
+                             "20 of running threads without a Python frame left out", "10 late (1.0 % of all ticks)",
                              "5 lost", "6 short stops (0.3 ms in all)", "8 read errors", "2 Python children not profiled"}) {
         CHECK_THAT(line, Catch::Contains(part));
     }
@@ -132,7 +136,7 @@ TEST_CASE("run report: the figures as JSON have the keys that scripts rely on") 
     document.Parse(out.str().c_str());
     REQUIRE(document.IsObject());
     const std::pair<const char*, double> expected[] = {
-        {"ticks", 990}, {"samples", 900},     {"reused", 100},           {"truncated", 25},    {"refused", 0},         {"late", 0},
+        {"ticks", 990}, {"samples", 900},     {"reused", 100},           {"truncated", 25},    {"refused", 0},         {"frameless", 0},        {"late", 0},
         {"errors", 0},  {"elapsed_s", 10},    {"rate_hz", 95},           {"profiler_cpu_s", 0.1}, {"remote_reads", 12}, {"distinct_stacks", 7},
         {"schema", 1},  {"python_children", 2}};
     for (const auto& [key, value] : expected) {

@@ -408,6 +408,25 @@ TEST_CASE("sampler: a thread without frames gives no sample, and a blocked one i
     });
 }
 
+TEST_CASE("sampler: a thread that runs without a frame is counted, once a tick, where it is asked for") {
+    const WhichThreads which = GENERATE(WhichThreads::kRunning, WhichThreads::kAll, WhichThreads::kGilHolder);
+    for_each_layout([&](const KnownLayout& known) {
+        Sampling s(known);
+        (void)s.add_thread(100, "busy");
+        const Address begins = s.python.add_thread({101, kNullAddress, {}});
+        s.start(which);
+        s.ticks(6);
+        CHECK(s.sampler->figures().frameless == (which == WhichThreads::kGilHolder ? 0 : 6));
+        s.python.target.block(101);
+        s.ticks(4);
+        s.python.target.wake(101);
+        s.builder().set_leaf(begins, s.frames("begun").leaf);
+        s.ticks(3);
+        CHECK(s.sampler->figures().frameless == (which == WhichThreads::kGilHolder ? 0 : 6));
+        CHECK(s.sampler->figures().refused == 0);
+    });
+}
+
 TEST_CASE("sampler: what is torn is kept by its leaf and counted as truncated") {
     for_each_layout([](const KnownLayout& known) {
         Sampling s(known);
