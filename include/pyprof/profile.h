@@ -123,6 +123,7 @@ struct RunFigures {
     std::uint64_t tasks_unlinked = 0;  // samples of a loop's thread that stayed without what waits for them
     std::uint64_t tasks_inferred = 0;  // samples whose path holds an inferred edge
     std::chrono::nanoseconds elapsed{0};
+    std::chrono::nanoseconds paused{0};   // of that, gaps without a look that no sample stands for: we were stopped ourselves
     std::chrono::nanoseconds profiler_cpu{0};
     std::chrono::nanoseconds stopped{0};  // time for which a thread was held
     std::chrono::nanoseconds longest_stop{0};

@@ -62,6 +62,7 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
         text += fmt::format(", {} of running threads without a Python frame left out", f.frameless);
     }
     if (f.late > 0) text += fmt::format(", {} late ({:.1f} % of all ticks)", f.late, share(f.late, f.late + f.ticks));
+    if (f.paused.count() > 0) text += fmt::format(", {:.1f} s in which pyprof stood still and nothing was looked at", seconds(f.paused));
     if (f.held_back > 0) text += fmt::format(", {} held back to spare the program ({:.1f} % of all ticks)", f.held_back, share(f.held_back, f.held_back + f.ticks));
     if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
     if (f.looks > 0) text += fmt::format(", {} more looks at new code", f.looks);
@@ -120,6 +121,7 @@ void write_stats(const ResolvedProfile& profile, std::size_t python_children, st
     real("longest_stop_s", seconds(f.longest_stop));
     real("first_sample_s", seconds(f.first_sample));
     real("elapsed_s", seconds(f.elapsed));
+    real("paused_s", seconds(f.paused));
     real("rate_hz", reached_rate(f));
     real("profiler_cpu_s", seconds(f.profiler_cpu));
     count("remote_reads", f.remote_reads);

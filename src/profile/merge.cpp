@@ -68,6 +68,7 @@ void add_figures(RunFigures& into, const RunFigures& from) {
     into.most_tasks = std::max(into.most_tasks, from.most_tasks);
     if (into.first_sample.count() == 0) into.first_sample = from.first_sample;
     into.elapsed += from.elapsed;
+    into.paused += from.paused;
     into.stopped += from.stopped;
     into.longest_stop = std::max(into.longest_stop, from.longest_stop);
     into.profiler_cpu = std::max(into.profiler_cpu, from.profiler_cpu);  // of the whole of pyprof each time
@@ -77,6 +78,7 @@ RunFigures difference(const RunFigures& later, const RunFigures& earlier) {
     RunFigures result = later;
     for (const Count count : kCounts) result.*count -= std::min(later.*count, earlier.*count);
     result.elapsed -= earlier.elapsed;
+    result.paused -= earlier.paused;
     result.stopped -= earlier.stopped;
     result.profiler_cpu -= earlier.profiler_cpu;
     return result;

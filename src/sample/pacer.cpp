@@ -53,13 +53,20 @@ Pacer::Plan Pacer::plan(Nanoseconds now) {
         plan.deadline = now;
         plan.weight = std::max(now - last_, Nanoseconds{0});
         last_ = now;
+        if (plan.weight > kLongestGap) {  // there is no period: it stands for as much as the one before
+            plan.paused = plan.weight - last_weight_;
+            plan.weight = last_weight_;
+        }
+        last_weight_ = plan.weight;
         return plan;
     }
     const std::uint64_t period = std::max(next_period_, period_at(now));
     plan.late = period - next_period_;
     const double moment = (static_cast<double>(period) + random_fraction()) * period_ns_;
     plan.deadline = start_ + Nanoseconds{static_cast<std::int64_t>(moment)};
-    plan.weight = Nanoseconds{static_cast<std::int64_t>(period_ns_ * static_cast<double>(plan.late + 1))};
+    const auto periods = [&](std::uint64_t count) { return Nanoseconds{static_cast<std::int64_t>(period_ns_ * static_cast<double>(count))}; };
+    if (plan.late > kMostPeriods && periods(plan.late) > kLongestGap) plan.paused = periods(plan.late);
+    plan.weight = periods(plan.late + 1) - plan.paused;
     next_period_ = period + 1;
     return plan;
 }
@@ -72,7 +79,7 @@ Pacer::Tick Pacer::wait(const std::atomic<bool>& stop, const std::function<Nanos
         sleep_until(std::min(chosen.deadline, now + most));
         now = monotonic_now();
     }
-    return {now, chosen.weight, chosen.late};
+    return {now, chosen.weight, chosen.late, chosen.paused};
 }
 
 }  // namespace pyprof

@@ -2,7 +2,8 @@
 //
 // When to sample. Time is cut into periods of equal length and one moment is drawn at random within
 // each: the mean rate is kept exactly, and a program that works in step with the period is not misread.
-// A period that has passed is dropped and counted, never caught up with; the next sample stands for it.
+// A period that has passed is dropped and counted, never caught up with; the next sample stands for it. For a long gap, as
+// when we are stopped ourselves, no sample stands: nobody knows what the program did.
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,12 @@ public:
         Nanoseconds when{0};    // CLOCK_MONOTONIC
         Nanoseconds weight{0};  // the time this tick stands for
         std::uint64_t late = 0;   // periods dropped before it
+        Nanoseconds paused{0};    // their time, where the tick does not stand for it
     };
+
+    // More of both than this is too long a gap for one tick.
+    static constexpr Nanoseconds kLongestGap = std::chrono::seconds(1);
+    static constexpr std::uint64_t kMostPeriods = 20;
 
     // rate_hz 0: as fast as can be. `start` is the beginning of the first period.
     Pacer(double rate_hz, Nanoseconds start, std::uint64_t seed);
@@ -36,6 +42,7 @@ public:
         Nanoseconds deadline{0};
         Nanoseconds weight{0};
         std::uint64_t late = 0;
+        Nanoseconds paused{0};
     };
     Plan plan(Nanoseconds now);
 
@@ -46,6 +53,7 @@ private:
     double period_ns_ = 0;
     Nanoseconds start_{0};
     Nanoseconds last_{0};
+    Nanoseconds last_weight_{0};
     std::uint64_t next_period_ = 0;
     std::uint64_t random_state_;
 };

@@ -66,7 +66,7 @@ void Recorder::run() {
     const auto began = monotonic_now();
     const std::uint64_t seed = options_.seed != 0 ? options_.seed : static_cast<std::uint64_t>(began.count());
     Pacer pacer(options_.sampler.rate_hz, began, seed);
-    std::uint64_t late = 0;
+    Missed missed;
     auto published = began;
     nanoseconds owed{0};
     const auto settle = [&] { return sampler.settle(); };
@@ -74,9 +74,12 @@ void Recorder::run() {
         const Pacer::Tick tick = pacer.wait(stop_, settle);
         if (stop_.load(std::memory_order_relaxed)) break;
         if (options_.duration && tick.when - began >= *options_.duration) break;
-        late += tick.late;
+        missed.late += tick.late;
+        missed.paused += tick.paused;
         if (!begin_tick(stopper)) {
-            late += 1 + pacer.skip(monotonic_now());
+            const auto now = monotonic_now();
+            missed.late += 1 + pacer.skip(now);
+            missed.paused += tick.weight + (now - tick.when);
             continue;
         }
         const Sampler::Outcome outcome = sampler.tick(tick.when, tick.weight + owed);
@@ -89,12 +92,15 @@ void Recorder::run() {
         if (first_sample_.count() == 0 && sampler.has_sampled()) first_sample_ = monotonic_now() - entered;
         if (tick.when - published >= kPublishEvery) {
             published = tick.when;
-            publish(sampler, began, late);
+            publish(sampler, began, missed);
         }
     }
     is_ticking_.store(false);
+    const Pacer::Plan rest = pacer.plan(monotonic_now());  // what has passed since the last tick
+    missed.late += rest.late;
+    missed.paused += rest.paused;
     sampler.finish(monotonic_now());
-    publish(sampler, began, late);
+    publish(sampler, began, missed);
     is_finished_.store(true, std::memory_order_release);
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(finished_.get(), &one, sizeof one);  // can't fill up
@@ -123,9 +129,10 @@ void Recorder::hold() {
 
 void Recorder::release() { hold_.store(false); }
 
-void Recorder::publish(const Sampler& sampler, std::chrono::nanoseconds began, std::uint64_t late) {
+void Recorder::publish(const Sampler& sampler, std::chrono::nanoseconds began, const Missed& missed) {
     RunFigures figures = sampler.figures();
-    figures.late = late;
+    figures.late = missed.late;
+    figures.paused = missed.paused;
     figures.lost = lost_;
     figures.first_sample = first_sample_;
     figures.elapsed = monotonic_now() - began;

@@ -69,7 +69,11 @@ private:
     void name_thread(ThreadIndex thread, const std::string& name) override;
     void add_sample(const SampleRecord& record) override;
     void run();
-    void publish(const Sampler& sampler, std::chrono::nanoseconds began, std::uint64_t late);
+    struct Missed {  // of the time: periods that had passed, and what no sample stands for
+        std::uint64_t late = 0;
+        std::chrono::nanoseconds paused{0};
+    };
+    void publish(const Sampler& sampler, std::chrono::nanoseconds began, const Missed& missed);
     void take_threads();
     bool begin_tick(ThreadStopper& stopper);
 

@@ -45,6 +45,26 @@ def test_sigusr1_writes_and_goes_on(any_python, tmp_path):
     assert Collapsed(out.read_text()).total > first
 
 
+def test_no_sample_stands_for_the_time_in_which_pyprof_is_stopped(any_python, tmp_path):
+    period = 1 / 200
+    with Program(any_python, "split.py", 60) as program:
+        process = start_recording(tmp_path, "--pid", program.ready().pid)
+        wait_for_samples(process, tmp_path)
+        process.send_signal(signal.SIGSTOP)
+        harness.wait_until(lambda: Path("/proc/%d/stat" % process.pid).read_text().rsplit(")", 1)[1].split()[0] == "T")
+        since = time.monotonic()
+        harness.wait_until(lambda: time.monotonic() > since + 1.2)
+        stopped = time.monotonic() - since
+        process.send_signal(signal.SIGCONT)
+        wait_for_samples(process, tmp_path)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=harness.PATIENCE)
+        assert process.returncode == 0, err
+    stats = json.loads((tmp_path / "stats.json").read_text())
+    assert stopped - 2 * period <= stats["paused_s"] <= stats["elapsed_s"]
+    assert "in which pyprof stood still" in err
+
+
 def test_ctrl_c_reaches_the_program_and_is_waited_for(any_python, tmp_path):
     """As a terminal does it: the signal goes to both. The program's own end and status count."""
     script = ("import sys, time\nprint('ready', flush=True)\ne = time.time() + 60\ntry:\n"

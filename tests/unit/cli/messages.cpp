@@ -97,6 +97,7 @@ TEST_CASE("run report: a good run says little, a bad one all that went wrong") {
     CHECK_THAT(closing_line(profile, 0, "stdout"), !Catch::Contains("without a Python frame"));
     figures.frameless = 20;
     figures.late = 10;
+    figures.paused = 2s;
     figures.lost = 5;
     figures.stops = 6;
     figures.stopped = 300us;
@@ -104,7 +105,7 @@ TEST_CASE("run report: a good run says little, a bad one all that went wrong") {
     const std::string line = closing_line(profile, 2, "stdout");
     for (const char* part : {"25 truncated (2.50 %)", "3 refused", "4 of threads in an unknown state left out",
                              "20 of running threads without a Python frame left out", "10 late (1.0 % of all ticks)",
-                             "5 lost", "6 short stops (0.3 ms in all)", "8 read errors", "2 Python children not profiled"}) {
+                             "2.0 s in which pyprof stood still", "5 lost", "6 short stops (0.3 ms in all)", "8 read errors", "2 Python children not profiled"}) {
         CHECK_THAT(line, Catch::Contains(part));
     }
 }
@@ -137,7 +138,7 @@ TEST_CASE("run report: the figures as JSON have the keys that scripts rely on") 
     REQUIRE(document.IsObject());
     const std::pair<const char*, double> expected[] = {
         {"ticks", 990}, {"samples", 900},     {"reused", 100},           {"truncated", 25},    {"refused", 0},         {"frameless", 0},        {"late", 0},
-        {"errors", 0},  {"elapsed_s", 10},    {"rate_hz", 95},           {"profiler_cpu_s", 0.1}, {"remote_reads", 12}, {"distinct_stacks", 7},
+        {"errors", 0},  {"elapsed_s", 10},       {"paused_s", 0},    {"rate_hz", 95},           {"profiler_cpu_s", 0.1}, {"remote_reads", 12}, {"distinct_stacks", 7},
         {"schema", 1},  {"python_children", 2}};
     for (const auto& [key, value] : expected) {
         INFO(key);

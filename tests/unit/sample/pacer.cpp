@@ -102,6 +102,42 @@ TEST_CASE("pacer: weights sum to the time that passed, late or not") {
     }
 }
 
+TEST_CASE("pacer: for a gap of more than a second and twenty periods no sample stands, and it is told") {
+    struct Case {
+        double rate_hz;
+        Nanoseconds gap;
+        bool is_paused;
+    };
+    for (const Case& given : {Case{1'000, 900ms, false}, Case{1'000, 1'100ms, true}, Case{100, 60s, true}, Case{2, 9s, false}, Case{2, 12s, true}}) {
+        INFO(given.rate_hz << " Hz, " << given.gap.count());
+        const auto period = Nanoseconds(static_cast<std::int64_t>(1e9 / given.rate_hz));
+        Pacer pacer(given.rate_hz, kStart, 9);
+        Nanoseconds now = kStart;
+        Nanoseconds weights{0};
+        Nanoseconds paused{0};
+        std::uint64_t late = 0;
+        for (int i = 0; i < 10; ++i) {
+            const Pacer::Plan plan = pacer.plan(now);
+            now = std::max(now, plan.deadline);
+            if (i == 4) now += given.gap;  // in its sleep
+            weights += plan.weight;
+            paused += plan.paused;
+            late += plan.late;
+            CHECK(plan.weight <= Pacer::kLongestGap * (given.rate_hz < 20 ? 20 / given.rate_hz : 1) + period);
+        }
+        CHECK((paused > 0ns) == given.is_paused);
+        if (given.is_paused) CHECK(std::chrono::abs(paused - given.gap) <= 2 * period);
+        CHECK(std::chrono::abs(weights + paused - (now - kStart)) <= period);
+        CHECK(static_cast<std::int64_t>(late) >= given.gap / period - 1);
+    }
+    Pacer fastest(0, kStart, 9);
+    (void)fastest.plan(kStart + 50us);
+    const Pacer::Plan plan = fastest.plan(kStart + 50us + 60s);
+    CHECK(plan.weight == 50us);
+    CHECK(plan.paused == 60s - 50us);
+    CHECK(fastest.plan(kStart + 50us + 60s + 70us).weight == 70us);
+}
+
 TEST_CASE("pacer: a sample that takes longer than the period halves the rate, no more") {
     const auto moments = run(1'000, 1'000, 13, [](int) { return Nanoseconds(1'100us); });
     const double per_second = 1'000 / std::chrono::duration<double>(moments.back().when).count();
