@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run_report.h"
 
+#include "output/describe.h"
 #include "output/json_writer.h"
+#include "output/run_figures.h"
 
 #include <fmt/format.h>
 
@@ -36,11 +38,6 @@ void Progress::clear() {
     fmt::print(stderr, "\r\x1b[K");
     std::fflush(stderr);
     is_shown_ = false;
-}
-
-double reached_rate(const RunFigures& figures) {
-    const double elapsed = seconds(figures.elapsed);
-    return elapsed > 0 ? static_cast<double>(figures.busiest_thread_samples) / elapsed : 0;
 }
 
 std::string closing_line(const ResolvedProfile& profile, std::size_t python_children, const std::string& output) {
@@ -78,64 +75,15 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
 }
 
 void write_stats(const ResolvedProfile& profile, std::size_t python_children, std::ostream& out) {
-    const RunFigures& f = profile.figures;
     JsonStream stream(out);
     PrettyJsonWriter writer(stream);
     writer.SetIndent(' ', 2);
-    const auto count = [&](const char* key, std::uint64_t value) {
-        writer.Key(key);
-        writer.Uint64(value);
-    };
-    const auto real = [&](const char* key, double value) {
-        writer.Key(key);
-        writer.Double(value);
-    };
     writer.StartObject();
     writer.Key("schema");
     writer.Int(1);
-    count("ticks", f.ticks);
-    count("samples", f.samples);
-    count("reused", f.reused);
-    count("truncated", f.truncated);
-    count("inferred", f.inferred);
-    count("second_readings", f.second_readings);
-    count("refused", f.refused);
-    count("unknown", f.unknown);
-    count("frameless", f.frameless);
-    count("late", f.late);
-    count("held_back", f.held_back);
-    count("errors", f.errors);
-    count("lost", f.lost);
-    count("looks", f.looks);
-    count("stops", f.stops);
-    count("native", f.native);
-    count("native_cut", f.native_cut);
-    count("native_cut_code", f.native_cut_code);
-    count("native_cut_register", f.native_cut_register);
-    count("native_cut_copy", f.native_cut_copy);
-    count("native_cut_rule", f.native_cut_rule);
-    count("native_cut_depth", f.native_cut_depth);
-    count("native_unplaced", f.native_unplaced);
-    count("native_none", f.native_none);
-    real("stopped_s", seconds(f.stopped));
-    real("longest_stop_s", seconds(f.longest_stop));
-    real("first_sample_s", seconds(f.first_sample));
-    real("elapsed_s", seconds(f.elapsed));
-    real("paused_s", seconds(f.paused));
-    real("rate_hz", reached_rate(f));
-    real("profiler_cpu_s", seconds(f.profiler_cpu));
-    count("remote_reads", f.remote_reads);
-    count("remote_bytes", f.remote_bytes);
-    count("task_looks", f.task_looks);
-    count("most_tasks", f.most_tasks);
-    count("task_samples", f.task_samples);
-    count("tasks_torn", f.tasks_torn);
-    count("tasks_unlinked", f.tasks_unlinked);
-    count("tasks_inferred", f.tasks_inferred);
-    writer.Key("disturbs_program");
-    writer.Bool(disturbs_program(profile.facts.rate_hz));
-    count("distinct_stacks", profile.weights.size());
-    count("python_children", python_children);
+    put_figures(writer, profile);
+    writer.Key("python_children");
+    writer.Uint64(python_children);
     writer.EndObject();
     out << '\n';
 }

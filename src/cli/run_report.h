@@ -29,9 +29,6 @@ private:
     bool is_shown_ = false;
 };
 
-// Samples of the busiest thread per second.
-double reached_rate(const RunFigures& figures);
-
 // `python_children`: processes below the profiled one that are Python, too, and are not profiled.
 std::string closing_line(const ResolvedProfile& profile, std::size_t python_children, const std::string& output);
 void write_stats(const ResolvedProfile& profile, std::size_t python_children, std::ostream& out);

@@ -4,11 +4,11 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "cli/messages.h"
-#include "cli/run_report.h"
 #include "cli/shared_options.h"
 #include "cli/watch_command.h"
 #include "live/watch_events.h"
 #include "live/watch_words.h"
+#include "output/describe.h"
 #include "output/output_file.h"
 #include "target/invoking_user.h"
 

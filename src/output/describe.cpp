@@ -41,11 +41,10 @@ std::string joined(const std::vector<std::string>& parts, std::string_view betwe
 }
 
 std::string rate_text(const ResolvedProfile& profile) {
-    const double elapsed = seconds(profile.figures.elapsed);
     std::string asked =
         profile.facts.rate_hz > 0 ? fmt::format("{:g} Hz asked", profile.facts.rate_hz) : "as fast as can be";
-    if (elapsed <= 0 || profile.figures.busiest_thread_samples == 0) return asked;
-    const double reached = static_cast<double>(profile.figures.busiest_thread_samples) / elapsed;
+    const double reached = reached_rate(profile.figures);
+    if (reached == 0) return asked;
     return fmt::format(
         "{}, {} Hz reached by the busiest thread{}", asked,
         reached < 100 ? fmt::format("{:.1f}", reached) : with_commas(static_cast<std::uint64_t>(reached)),
@@ -74,11 +73,19 @@ std::string base_text(const ResolvedProfile& profile) {
     return tasks.empty() ? text : fmt::format("{} and of waiting tasks, in {}", text, escape_control(tasks));
 }
 
+double reached_rate(const RunFigures& figures) {
+    const double elapsed = seconds(figures.elapsed);
+    return elapsed > 0 ? static_cast<double>(figures.busiest_thread_samples) / elapsed : 0;
+}
+
 std::string setting_text(const ResolvedProfile& profile) {
     std::vector<std::string> parts{fmt::format("pid {}", profile.facts.pid)};
     if (!profile.facts.python.empty()) parts.push_back("Python " + escape_control(profile.facts.python));
     parts.push_back(rate_text(profile));
-    parts.push_back(fmt::format("{:.1f} s", seconds(profile.figures.elapsed)));
+    const double elapsed = seconds(profile.figures.elapsed);
+    parts.push_back(fmt::format("{:.1f} s", elapsed));
+    const double own = seconds(profile.figures.profiler_cpu);
+    if (elapsed > 0 && own > 0) parts.push_back(fmt::format("pyprof used {:.1f}% of a processor", 100 * own / elapsed));
     return joined(parts, " \xC2\xB7 ");
 }
 
@@ -88,6 +95,9 @@ std::string count_text(const ResolvedProfile& profile) {
                                    with_commas(figures.refused), with_commas(figures.truncated));
     if (figures.inferred > 0) text += fmt::format(", {} inferred", with_commas(figures.inferred));
     if (figures.lost > 0) text += fmt::format(", {} lost", with_commas(figures.lost));
+    if (figures.late > 0) text += fmt::format(", {} late", with_commas(figures.late));
+    if (figures.paused.count() > 0) text += fmt::format(", {:.1f} s not looked at", seconds(figures.paused));
+    if (figures.stops > 0) text += fmt::format(", {} short stops ({:.1f} ms in all)", with_commas(figures.stops), 1000 * seconds(figures.stopped));
     return text;
 }
 

@@ -18,9 +18,11 @@ std::string_view version();  // "0.1.0"
 std::string command_text(const ProfileFacts& facts);
 // What all percentages are percentages of: "6,000 samples of running threads".
 std::string base_text(const ResolvedProfile& profile);
-// "pid 7", "Python 3.12.1", "100 Hz asked, 99.8 reached", "30.0 s", as far as known.
+// Samples of the busiest thread per second.
+double reached_rate(const RunFigures& figures);
+// "pid 7", "Python 3.12.1", "100 Hz asked, 99.8 reached", "30.0 s", "pyprof used 0.4% of a processor", as far as known.
 std::string setting_text(const ResolvedProfile& profile);
-// "6,000 samples, 12 refused, 3 truncated".
+// "6,000 samples, 12 refused, 3 truncated", and what else went wrong or was done to the program.
 std::string count_text(const ResolvedProfile& profile);
 
 std::string with_commas(std::uint64_t number);                    // "12,345"

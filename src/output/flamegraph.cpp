@@ -14,7 +14,9 @@
 #include "output/describe.h"
 #include "output/flame_layout.h"
 #include "output/flamegraph_assets.h"
+#include "output/json_writer.h"
 #include "output/palette.h"
+#include "output/run_figures.h"
 #include "output/stack_tree.h"
 #include "output/writers.h"
 #include "output/xml.h"
@@ -88,6 +90,7 @@ public:
             "class=\"pyprof\" data-generator=\"pyprof {2}\">\n",
             kWidth, height, version());
         fmt::print(out_, "<title>{}</title>\n", xml_text(command_text(profile_.facts)));
+        write_metadata();
         out_ << "<style>" << kFlamegraphStyle << "</style>\n"
              << "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
         write_frames();
@@ -98,6 +101,16 @@ public:
 private:
     [[nodiscard]] int notes() const {
         return (layout_.narrow_boxes > 0 ? 1 : 0) + (tree_.cut_samples > 0 ? 1 : 0);
+    }
+
+    // No viewer shows it.
+    void write_metadata() {
+        JsonText text;
+        JsonWriter json(text.stream());
+        json.StartObject();
+        put_figures(json, profile_);
+        json.EndObject();
+        fmt::print(out_, "<metadata>{}</metadata>\n", xml_text(text.text()));
     }
 
     void write_header() {

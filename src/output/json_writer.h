@@ -42,6 +42,7 @@ using PrettyJsonWriter = rapidjson::PrettyWriter<JsonStream, rapidjson::UTF8<>, 
 class JsonText {
 public:
     [[nodiscard]] JsonStream& stream() { return stream_; }
+    [[nodiscard]] std::string text() const { return out_.str(); }
     // With the end of the line.
     [[nodiscard]] std::string line() const { return out_.str() + '\n'; }
 

@@ -13,6 +13,7 @@
 
 #include "output/describe.h"
 #include "output/json_writer.h"
+#include "output/run_figures.h"
 #include "output/writers.h"
 
 namespace pyprof {
@@ -190,6 +191,11 @@ void write_speedscope(const ResolvedProfile& profile, const ExportOptions&, std:
     // The viewer needs one profile to open the file at all.
     if (tracks.empty()) write_track(json, profile, "no samples", Track{});
     json.EndArray();
+    // The schema lets other keys stand, and the viewer passes over them.
+    key(json, "pyprof");
+    json.StartObject();
+    put_figures(json, profile);
+    json.EndObject();
     json.EndObject();
     stream.Put('\n');
 }

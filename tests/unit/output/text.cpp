@@ -60,6 +60,15 @@ TEST_CASE("describe: settings and counts") {
     profile.figures.lost = 4;
     profile.figures.inferred = 3;
     CHECK(count_text(profile) == "100 samples, 2 refused, 1 truncated, 3 inferred, 4 lost");
+    profile.figures.late = 1'234;
+    profile.figures.paused = std::chrono::milliseconds(2'500);
+    profile.figures.stops = 6;
+    profile.figures.stopped = std::chrono::microseconds(300);
+    CHECK(count_text(profile) ==
+          "100 samples, 2 refused, 1 truncated, 3 inferred, 4 lost, 1,234 late, 2.5 s not looked at, 6 short stops (0.3 ms in all)");
+    profile.figures.profiler_cpu = std::chrono::milliseconds(12);
+    CHECK_THAT(setting_text(profile), Catch::EndsWith("1.0 s \xC2\xB7 pyprof used 1.2% of a processor"));
+    profile.figures.profiler_cpu = {};
     profile.facts.rate_hz = 0;
     profile.facts.python.clear();
     profile.figures.busiest_thread_samples = 123456;

@@ -155,6 +155,31 @@ TEST_CASE("flame graph: labels, base and counts are told and escaped") {
     CHECK_THAT(text, !Catch::Contains("not drawn") && !Catch::Contains("\x1B"));
 }
 
+TEST_CASE("formats: those that can carry the recording's own figures do, all of them") {
+    ResolvedProfile profile = test::service_profile();
+    profile.figures.late = 7;
+    profile.figures.stops = 3;
+    profile.figures.remote_reads = 1'000;
+    profile.figures.profiler_cpu = std::chrono::milliseconds(12);
+    const rapidjson::Document viewed = speedscope(profile);
+    const std::string picture = render(write_flamegraph, profile);
+    const std::size_t begin = picture.find("<metadata>") + 10;
+    std::string text = picture.substr(begin, picture.find("</metadata>") - begin);
+    for (std::size_t at = text.find("&quot;"); at != std::string::npos; at = text.find("&quot;")) text.replace(at, 6, "\"");
+    rapidjson::Document drawn;
+    drawn.Parse(text.c_str());
+    REQUIRE_FALSE(drawn.HasParseError());
+    CHECK(drawn == viewed["pyprof"]);
+    const std::pair<const char*, double> expected[] = {{"samples", 100}, {"reused", 0}, {"truncated", 1},          {"refused", 2},          {"late", 7},
+                                                       {"stops", 3},     {"errors", 0}, {"remote_reads", 1'000},   {"profiler_cpu_s", 0.012}, {"elapsed_s", 1}};
+    for (const auto& [key, value] : expected) {
+        INFO(key);
+        REQUIRE(drawn.HasMember(key));
+        CHECK(drawn[key].GetDouble() == Approx(value));
+    }
+    CHECK_THAT(picture, Catch::Contains("1 truncated, 7 late, 3 short stops") && Catch::Contains("pyprof used 1.2% of a processor"));
+}
+
 TEST_CASE("flame graph: what is not drawn is counted in the picture") {
     const std::string deep = render(write_flamegraph, test::deep_profile(10'000));
     CHECK_THAT(deep,
