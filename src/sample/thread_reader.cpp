@@ -145,10 +145,12 @@ std::optional<std::uint64_t> ThreadReader::word_that_stands(Memory& memory, Addr
 
 // Whether the pointer to the leaf may be that of an earlier loop, as above. What it leads to does not execute then. It has been
 // popped; or it is the frame of the very call that is about to enter its loop, and has no loop below it yet. Other leaves that
-// do not execute wait for a trace function in C.
+// do not execute wait for a trace function in C. An entry frame (3.12) is current as its loop ends, when the frame below it
+// is what stands in the loop before; and it is what that loop leaves behind.
 bool ThreadReader::may_be_left_over() const {
     if (layout_.frame_root != FrameRoot::kThreadCframe || walk_.frames.empty()) return false;
     const RawFrame& leaf = walk_.frames.front();
+    if (leaf.address != leaf_) return true;
     if (!shape_.is_suspended(leaf)) return false;
     if (leaf.of_generator) return generator_state(leaf.address, false).value_or(1) != 0;  // FRAME_EXECUTING
     const auto chunk = data_stack_.holder_of(leaf.address);

@@ -656,6 +656,14 @@ TEST_CASE("thread reader: where the thread stands, what an earlier loop left in 
         reading.builder.put_field(popped, known.layout.frame.stacktop, static_cast<std::uint32_t>(-1), 4);
         CHECK(reading.sample() == Status::kOk);
         CHECK(reading.reader->leaf() == popped);
+        // An entry frame is left, too, and so may be what it leads to, though it lies below the top.
+        if (has(known.layout.frame.owner_cstack)) {
+            const Address entry = reading.builder.shim(popped);
+            reading.builder.set_leaf(reading.thread, entry);
+            CHECK(reading.sample() == Status::kOk);
+            CHECK(reading.reader->leaf() == leaf);
+            reading.builder.set_leaf(reading.thread, popped);
+        }
         // So is one that waits for a trace function in C.
         reading.builder.put_field(popped, known.layout.frame.stacktop, 1, 4);
         CHECK(reading.sample() == Status::kOk);
