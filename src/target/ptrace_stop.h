@@ -93,15 +93,19 @@ private:
 };
 
 // Stops single threads for a moment, again and again. Each stop seizes and lets go: staying attached would
-// make every signal of the target wait for us, and saves only some 2 us of 50.
+// make every signal of the target wait for us, and saves only some 2 us of 50. Tests put stops of a made-up process in place
+// of what is virtual.
 class ThreadStopper {
 public:
     explicit ThreadStopper(const TracedProcess& process) : process_(process) {}
+    virtual ~ThreadStopper() = default;
+    ThreadStopper(const ThreadStopper&) = delete;
+    ThreadStopper& operator=(const ThreadStopper&) = delete;
 
     // The thread is stopped until resume(). False: it is gone, can't be seized, or did not stop within
     // `patience`; then it runs on.
-    [[nodiscard]] bool stop(pid_t tid, std::chrono::nanoseconds patience = std::chrono::milliseconds(5));
-    void resume();
+    [[nodiscard]] virtual bool stop(pid_t tid, std::chrono::nanoseconds patience = std::chrono::milliseconds(5));
+    virtual void resume();
     // Of the thread that is stopped. Empty when it is gone after all.
     [[nodiscard]] std::optional<RegisterSet> read_registers() const;
 

@@ -29,6 +29,7 @@ struct Pace {
     double preempted;              // chance that it gets far ahead between two ranges
     bool is_possible = true;
     double put_off = 0;  // chance that pyprof loses its processor between two ranges: the clock tells that
+    bool with_stops = false;  // the thread is stopped where nothing else proves its path
 };
 // A range costs 0.3 us, a cache line 10 to 30 ns, a call 30 ns and more. "wild" is not of this world: forty calls
 // from one range to the next can look as if nothing had happened, twice in one read. It shows that the rule
@@ -40,6 +41,8 @@ constexpr Pace kPaces[] = {
     {"torn badly", 20, 64, 6, 0.01},
     {"wild", 400, 0, 0, 0, false},
     {"put off", 2, 0, 0, 0, true, 0.1},
+    {"stopped", 30, 0, 0, 0.02, true, 0, true},
+    {"torn and stopped", 8, 64, 1, 0.01, true, 0, true},
 };
 
 struct Found final : Sampler::Sink {
@@ -47,6 +50,24 @@ struct Found final : Sampler::Sink {
     void name_thread(ThreadIndex, const std::string&) override {}
     void add_sample(const SampleRecord& record) override { records.push_back(record); }
     std::vector<SampleRecord> records;
+};
+
+// Stops the model between two of its stores, some time after it was asked for, or not at all.
+class ModelStopper final : public ThreadStopper {
+public:
+    ModelStopper(TargetModel& model, std::uint64_t seed) : ThreadStopper(TracedProcess{}), model_(model), random_(seed) {}
+    [[nodiscard]] bool stop(pid_t, std::chrono::nanoseconds) override {
+        model_.run(random_() % 200);
+        is_stopped_ = random_() % 8 != 0;
+        return is_stopped_;
+    }
+    void resume() override { is_stopped_ = false; }
+    [[nodiscard]] bool is_stopped() const { return is_stopped_; }
+
+private:
+    TargetModel& model_;
+    std::mt19937_64 random_;
+    bool is_stopped_ = false;
 };
 
 struct Outcome {
@@ -57,6 +78,7 @@ struct Outcome {
     std::vector<std::string> impossible;
     std::size_t with_callers = 0;  // samples without a proved path that bear callers
     std::vector<std::string> false_callers;
+    std::size_t stops = 0;
 
     void add(const Outcome& other) {
         samples += other.samples;
@@ -65,6 +87,7 @@ struct Outcome {
         real_paths += other.real_paths;
         impossible.insert(impossible.end(), other.impossible.begin(), other.impossible.end());
         with_callers += other.with_callers;
+        stops += other.stops;
         false_callers.insert(false_callers.end(), other.false_callers.begin(), other.false_callers.end());
     }
 };
@@ -100,7 +123,8 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
     sampling.rate_hz = 4'000;
     sampling.name_within = std::chrono::hours(1);
     if (pace.put_off == 0) sampling.one_moment = std::chrono::hours(1);  // nothing here depends on how fast the model is
-    Sampler sampler(python.target, *process, stacks, sampling, found);
+    ModelStopper stopper(model, seed);
+    Sampler sampler(python.target, *process, stacks, sampling, found, pace.with_stops ? &stopper : nullptr);
 
     FakeMemory& memory = python.target.fake();
     // The stacks at the moments that may date a tick's sample: at its thread state, read twice, and, for the versions with a
@@ -110,6 +134,7 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
     int readings = 0;
     int dating = 0;
     memory.before_range = [&](FakeMemory&, const ReadRange& range) {
+        if (stopper.is_stopped()) return;
         const bool preempted = std::uniform_real_distribution<>()(random) < pace.preempted;
         if (preempted) model.run(random() % 2'000);
         if (pace.put_off > 0 && std::uniform_real_distribution<>()(random) < pace.put_off) {
@@ -127,26 +152,30 @@ Outcome profile_program(const KnownLayout& known, const ModelOptions& options, c
     };
     memory.piece_bytes = pace.piece_bytes;
     memory.between_pieces = [&](FakeMemory&) {
-        if (random() % 4 == 0) model.run(random() % (pace.within_ranges + 1));
+        if (random() % 4 == 0 && !stopper.is_stopped()) model.run(random() % (pace.within_ranges + 1));
     };
     constexpr int kTicks = 100;
+    constexpr int kLaterTick = 1;  // it reads the lists of threads anew
     std::chrono::nanoseconds now{0};
     for (int tick = 0; tick < kTicks; ++tick) {
         model.run(random() % 200);
         moments.emplace_back();
         is_first_slice = true;
         readings = 0;
+        if (tick == kLaterTick && pace.with_stops) now += 1h;  // stops may take a thousandth of the time
         sampler.tick(now += 250us, 250us);
     }
     sampler.finish(now);
 
     Outcome outcome;
     outcome.real_paths = model.real_paths();
+    outcome.stops = sampler.figures().stops;
     for (const SampleRecord& record : found.records) {
         outcome.samples += record.samples;
         if (stacks.is_proved(stacks.node(record.stack).path)) outcome.proved += record.samples;
         if (stacks.frame(stacks.node(record.stack).frame).kind != FrameKind::kUnproved || record.samples > 1) continue;
         const TargetModel::Path callers = path_of(stacks, stacks.node(record.stack).parent, model);
+        if (pace.with_stops && record.tick == kLaterTick) continue;  // which reading of the thread dates it is not told
         ++outcome.with_callers;
         const auto& seen = moments.at(record.tick);
         const bool stood = std::any_of(seen.begin(), seen.end(), [&](const TargetModel::Path& whole) { return begins(whole, callers); });
@@ -193,7 +222,7 @@ std::string report(const std::string& layout, const Pace& pace, const Outcome& s
            std::to_string(100 * sum.proved / std::max<std::size_t>(sum.samples, 1)) + " % proved, " +
            std::to_string(sum.paths) + " stacks proved of " + std::to_string(sum.real_paths) + " real paths, " +
            std::to_string(sum.impossible.size()) + " impossible, " + std::to_string(sum.with_callers) + " with callers, " +
-           std::to_string(sum.false_callers.size()) + " with false ones";
+           std::to_string(sum.false_callers.size()) + " with false ones, " + std::to_string(sum.stops) + " stops";
 }
 
 }  // namespace
@@ -215,6 +244,7 @@ TEST_CASE("proof: whatever runs between and within the reads, no path is proved 
             CHECK(sum.impossible.size() <= 2 + sum.paths / 300);  // 1 or 2 of 1,900 over 80 programs
             // Over 100 programs: 4 of 16,000 at the paces that can be; wild 2 in 1,000, on 3.12 2 in 100.
             CHECK(sum.false_callers.size() <= sum.with_callers / (pace.is_possible ? 100 : 20));
+            if (pace.with_stops && sum.samples > 0) CHECK(sum.stops > 0);
             if (sum.samples > 0 && std::getenv("PYPROF_MODEL_REPORT") != nullptr) WARN(report(known.name, pace, sum));
         }
     }
