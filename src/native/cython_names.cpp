@@ -99,6 +99,17 @@ std::optional<std::string> cython_name(std::string_view symbol) {
     return name + plain_name(mangled->name);
 }
 
+int cython_layer(std::string_view symbol) {
+    if (symbol.starts_with(kLambda)) return 2;
+    if (symbol.starts_with(kFused)) {
+        symbol.remove_prefix(kFused.size());
+        if (!take_number(symbol)) return 0;
+    }
+    const auto mangled = parse(symbol);
+    if (!mangled || mangled->kind == kGenerator) return 0;
+    return mangled->kind == kWrapper ? 1 : mangled->kind == kFunction ? 2 : 3;
+}
+
 bool is_generator_body(std::string_view symbol) { return symbol.starts_with("__pyx_gb_"); }
 
 // Numbers are given in the order function, wrapper, body. A lambda has no number of its own before its wrapper's.

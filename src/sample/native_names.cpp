@@ -2,6 +2,7 @@
 #include "sample/native_names.h"
 
 #include "base/clock.h"
+#include "native/cython_names.h"
 #include "target/proc_files.h"
 
 #include <fmt/format.h>
@@ -112,6 +113,7 @@ NativeAddresses::Named NativeAddresses::name_made_code(std::uint64_t address) {
     if (name) frame.module = "[jit]";
     // Python's own trampolines (-X perf) say again what the Python frame above them says.
     named.roles.push_back(frame.name.substr(0, 4) == "py::" ? NativeRole::kMachinery : NativeRole::kPlain);
+    named.layers.push_back(0);
     named.frames.push_back(std::move(frame));
     return named;
 }
@@ -131,6 +133,7 @@ const NativeAddresses::Named& NativeAddresses::name(std::uint32_t id) {
         std::reverse(found.functions.begin(), found.functions.end());
         for (NativeFunction& function : found.functions) {
             named->roles.push_back(role_of_function(function.name, is_interpreter(place.module)));
+            named->layers.push_back(cython_layer(function.name));
             ResolvedProfile::Frame frame;
             frame.kind = FrameKind::kNative;
             if (auto python = symbols.python_name(function.name)) function.name = std::move(*python);
@@ -167,6 +170,19 @@ bool NativeAddresses::is_eval(std::uint32_t id, const Named& named) const {
            std::find(named.roles.begin(), named.roles.end(), NativeRole::kEval) != named.roles.end();
 }
 
+// Of the function that Cython's wrapper calls, which is shown in its place.
+bool NativeAddresses::is_wrapper_of_next(std::span<const std::uint32_t> run, std::size_t i, std::size_t level) {
+    const Named& outer = name(run[i]);
+    const bool is_last = level + 1 == outer.frames.size();
+    if (outer.layers[level] == 0 || (is_last && i + 1 == run.size())) return false;
+    const std::uint32_t id = is_last ? run[i + 1] : run[i];
+    if (id == 0 || id >= places_.size()) return false;
+    const Named& inner = name(id);
+    const std::size_t next = is_last ? 0 : level + 1;
+    return inner.layers[next] > outer.layers[level] && inner.frames[next].name == outer.frames[level].name &&
+           places_[id].module == places_[run[i]].module;
+}
+
 void NativeAddresses::name_run(std::span<const std::uint32_t> run, RunPlace place, std::vector<ResolvedProfile::Frame>& frames) {
     learn_loops();
     std::vector<bool> evals;
@@ -194,7 +210,7 @@ void NativeAddresses::name_run(std::span<const std::uint32_t> run, RunPlace plac
             const bool is_hidden = evals[i] || role == NativeRole::kMachinery || role == NativeRole::kStart ||
                                    (role == NativeRole::kInterior && !is_leaf) ||
                                    (!named.has_name && !is_leaf && (interpreter || is_start || (place.is_root && !place.is_leaf)));
-            if (is_hidden && !options_.show_all) continue;
+            if ((is_hidden || is_wrapper_of_next(run, i, level)) && !options_.show_all) continue;
             const ResolvedProfile::Frame& frame = named.frames[level];
             const bool repeats = frame.kind == FrameKind::kMarker && !frames.empty() && frames.back().name == frame.name;
             if (!repeats) frames.push_back(frame);

@@ -62,12 +62,14 @@ private:
     struct Named {
         std::vector<ResolvedProfile::Frame> frames;  // outermost first
         std::vector<NativeRole> roles;               // of each
+        std::vector<int> layers;                     // of each: see cython_layer()
         std::uint64_t function_start = 0;
         bool has_name = false;
     };
     std::uint32_t module_of(const NativeFrame& frame, const ModuleMap& modules, Memory& memory);
     const Named& name(std::uint32_t id);
     [[nodiscard]] bool is_eval(std::uint32_t id, const Named& named) const;
+    [[nodiscard]] bool is_wrapper_of_next(std::span<const std::uint32_t> run, std::size_t i, std::size_t level);
     ModuleSymbols& symbols_of(std::uint32_t module);
     ModuleSymbols& complete_symbols_of(std::uint32_t module);
     Named name_made_code(std::uint64_t address);

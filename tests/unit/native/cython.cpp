@@ -116,6 +116,17 @@ std::string place_of(const CythonLines& lines, std::string_view text, std::strin
 
 }  // namespace
 
+TEST_CASE("cython: what is made of one function is told apart") {
+    const std::pair<const char*, int> expected[] = {
+        {"__pyx_pw_5hello_1run", 1},        {"__pyx_pf_5hello_run", 2},          {"__pyx_f_5hello_run", 3},
+        {"__pyx_fuse_0__pyx_pw_1m_9f", 1},  {"__pyx_lambda_funcdef_lambda", 2},  {"__pyx_gb_5hello_4generator1", 0},
+        {"__Pyx_PyObject_Call", 0},         {"run", 0},                          {"", 0}};
+    for (const auto& [symbol, layer] : expected) {
+        INFO(symbol);
+        CHECK(cython_layer(symbol) == layer);
+    }
+}
+
 TEST_CASE("cython: names of functions, methods, nested ones, lambdas and variants of fused ones") {
     CHECK(cython_name("__pyx_pw_5hello_1run") == "run");
     CHECK(cython_name("__pyx_f_5hello_inner") == "inner");
