@@ -2,6 +2,9 @@
 #include "sample/native_stacks.h"
 
 #include "native/loop_code.h"
+#include "target/proc_files.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -44,7 +47,9 @@ void NativeStacks::note_jitdumps() {
 
 void NativeStacks::add_loops_of(const NativeModule& module) {
     if (!module.file || !module.bias) return;
-    for (const ModuleFile::Section& part : find_loop_code(*module.file)) {
+    DebugSearch search;
+    search.roots = {fmt::format("/proc/{}/root", living_thread_of(target_.pid())), ""};
+    for (const ModuleFile::Section& part : find_loop_code(*module.file, module.path, search)) {
         const Address start = module.bias->in_memory(part.address);
         loops_.emplace_back(start, start + part.size);
     }
