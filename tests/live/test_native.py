@@ -430,6 +430,11 @@ def test_native_stops_stay_within_their_share(any_python, tmp_path):
 
 
 def test_native_timer_loses_no_tick(any_python, tmp_path):
+    """No signal that comes while a thread is stopped is lost: the timer would not be armed again, and its ticks would end.
+
+    Ticks that came while one was pending are counted as the kernel counts them. How many there are says how late signals
+    were handled, which is nobody's promise on a busy machine; that stops are short is told by `longest_stop_s`.
+    """
     needs_ctypes(any_python)
     with Program(any_python, SCENES, "timer", built("scenes", any_python.root)) as program:
         program.ready()

@@ -10,6 +10,7 @@ import pytest
 
 import harness
 from harness import Program, record
+from test_native import needs_ctypes
 
 
 def test_target_keeps_its_speed(python, tmp_path):
@@ -73,6 +74,33 @@ def test_stops_stay_within_their_budget(python, tmp_path):
         assert not set(program.thread_states().values()) & set("tT")
     # On a busy machine a single stop can outlast its share: the next ones wait for that.
     assert stats["stopped_s"] <= 0.001 * stats["elapsed_s"] + stats["longest_stop_s"]
+
+
+@pytest.mark.parametrize("who", ["main", "other"])
+@pytest.mark.parametrize("command", ["dump", "dump --native", "record --native --idle -d 0.3 -f collapsed -o /dev/null"])
+def test_a_thread_in_vfork_holds_nobody_up(any_python, command, who):
+    """It can't be stopped before its child ends. Who waits for that gives up after a second: meanwhile others must run."""
+    needs_ctypes(any_python)
+    with Program(any_python, "native/scenes.py", "held", harness.built("scenes", any_python.root), who) as program:
+
+        def held():
+            program.process.stdin.write(b"\n")
+            program.process.stdin.flush()
+            return program.report()["held"]
+
+        def is_hardly_held():
+            held()
+            result = harness.pyprof(*command.split(), "--pid", program.pid)
+            assert result.code == 0, result.err
+            assert command != "dump" or b"watch" in result.out
+            longest.append(held())
+            return longest[-1] < 0.5
+
+        longest = []
+        program.ready()
+        harness.wait_until(is_hardly_held)  # pyprof itself may have been kept from its processor
+        print(longest)
+        program.finish()
 
 
 def test_target_that_ends(python, tmp_path):

@@ -277,6 +277,51 @@ def vfork():
     print(rounds, flush=True)
 
 
+def held():
+    """One thread, the main one or another, is in vfork until the end. The other one says for each line of stdin for how long
+    it was kept from running at most since the line before: by the clock, less the time that it ran or waited for a processor."""
+    library = ctypes.CDLL(libraries[0])
+    told, tell = os.pipe()
+    forks = threading.Event()
+    forking = []
+
+    def fork():
+        forking.append(threading.get_native_id())
+        forks.set()
+        library.vfork_and_read(told)
+
+    def is_in_vfork():
+        with open("/proc/self/task/%d/stat" % forking[0]) as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] == "D"
+
+    def watch():
+        forks.wait()
+        while not is_in_vfork():
+            pass
+        account = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+        print("ready", flush=True)
+        longest = 0
+        accounted, last = None, 0
+        while True:
+            line = os.read(0, 64) if is_over() else None
+            if line == b"":
+                os.write(tell, b"x")
+                os._exit(0)
+            if line is not None:
+                print('{"held": %f}' % (longest / 1e9), flush=True)
+                longest, accounted = 0, None
+            spin()
+            before = accounted
+            accounted, now = sum(map(int, os.pread(account, 64, 0).split()[:2])), time.monotonic_ns()
+            if before is not None:
+                longest = max(longest, now - last - (accounted - before))
+            last = now
+
+    other, own = (watch, fork) if libraries[1] == "main" else (fork, watch)
+    threading.Thread(target=other, daemon=True).start()
+    own()
+
+
 def plugins():
     """Two plugins, the second where the first has stood; calls of each by a function of its own."""
     import _ctypes
