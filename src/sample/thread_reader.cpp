@@ -262,11 +262,11 @@ void ThreadReader::read_remembered_chain(Memory& memory, Address address) {
         if (caller == callers_.end()) break;
         address = caller->second;
     }
-    std::vector<ReadRange> ranges;
+    missing_.clear();
     for (std::size_t i = first; i < extra_regions_.size(); ++i) {
-        ranges.push_back({extra_regions_[i].begin, std::span(extra_).subspan(extra_regions_[i].offset, shape_.bytes())});
+        missing_.push_back({extra_regions_[i].begin, std::span(extra_).subspan(extra_regions_[i].offset, shape_.bytes())});
     }
-    const std::size_t complete = memory.read(ranges).complete;
+    const std::size_t complete = memory.read(missing_).complete;
     for (std::size_t i = 0; i < complete; ++i) extra_regions_[first + i].is_read = true;
 }
 

@@ -14,16 +14,17 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int kSecond = 1'000;  // ticks
+constexpr int kWarm = 2 * kSecond + 10;
 constexpr int kMeasured = 900;
 
-// Of that many ticks after two seconds of them. `move` is called before each.
+// Of that many ticks after some seconds of them. `move` is called before each.
 template <class Move>
-std::size_t count_allocations(Sampling& s, Move move) {
+std::size_t count_allocations(Sampling& s, Move move, int warm = kWarm) {
     s.seen.records.reserve(1U << 16);
     allocations = 0;
-    for (int i = 0; i < 2 * kSecond + 10 + kMeasured; ++i) {
+    for (int i = 0; i < warm + kMeasured; ++i) {
         move(i);
-        is_counting = i >= 2 * kSecond + 10;
+        is_counting = i >= warm;
         const Sampler::Outcome outcome = s.tick();
         is_counting = false;
         REQUIRE(outcome == Sampler::Outcome::kOk);
@@ -86,6 +87,24 @@ TEST_CASE("warm: no tick allocates while a thread goes from one known stack to a
         s.start();
         const auto move = [&](int i) { s.builder().set_leaf(thread, frames[static_cast<std::size_t>(i) % frames.size()]); };
         CHECK(count_allocations(s, move) == 0);
-        CHECK(s.sampler->figures().samples == 2 * kSecond + 10 + kMeasured);
+        CHECK(s.sampler->figures().samples == kWarm + kMeasured);
+    });
+}
+
+TEST_CASE("warm: no tick allocates while a program of few paths runs, generators and calls through C among them") {
+    const std::uint64_t seed = GENERATE(1, 2, 3, 4);
+    for_each_layout([&](const KnownLayout& known) {
+        INFO("seed " << seed);
+        Sampling s(known);
+        ModelOptions options;
+        options.functions = 4;
+        options.colours = 1;
+        options.recursion = options.exceptions = false;
+        options.through_c = seed % 2 == 0;
+        options.generators = seed > 2;
+        TargetModel model(s.python, options, seed);
+        s.start();
+        // Buffers grow until they have held the most that a tick can miss.
+        CHECK(count_allocations(s, [&](int) { model.run(300); }, kWarm + 4 * kSecond) == 0);
     });
 }
