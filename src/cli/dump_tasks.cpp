@@ -124,6 +124,7 @@ void append_tasks(const Dump& dump, bool full_filenames, std::string& out) {
             fmt::format_to(to, "{}    {}\n", indent, label_of(frame, dump.process.working_directory, full_filenames));
         }
         for (const std::uint64_t worker : task.workers) fmt::format_to(to, "{}    work goes on in thread {}\n", indent, worker);
+        for (const std::uint64_t waiter : task.waiting_threads) fmt::format_to(to, "{}    thread {} waits for it\n", indent, waiter);
         if (!task.creation.empty()) fmt::format_to(to, "{}    made by\n", indent);
         for (const DumpFrame& frame : task.creation) {
             fmt::format_to(to, "{}        {}\n", indent, label_of(frame, dump.process.working_directory, full_filenames));
@@ -192,6 +193,10 @@ void write_tasks(PrettyJsonWriter& writer, const Dump& dump) {
         writer.Key("workers");
         writer.StartArray();
         for (const std::uint64_t worker : task.workers) writer.Uint64(worker);
+        writer.EndArray();
+        writer.Key("waiting_threads");
+        writer.StartArray();
+        for (const std::uint64_t waiter : task.waiting_threads) writer.Uint64(waiter);
         writer.EndArray();
         write_frames(writer, task.frames);
         write_frames(writer, task.creation, "creation");

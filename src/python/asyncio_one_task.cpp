@@ -161,6 +161,7 @@ bool AsyncioReader::read_task(Interpreter& interpreter, Address address, ObjectK
     found.main_greenlet = chain_.main_greenlet;
     interpreter.awaiters.find(*pages_, address, kind, found.awaiters);
     task.is_loops_own = interpreter.awaiters.is_loops_own();
+    task.fills = interpreter.awaiters.filled();
     const bool has_origin = has(asyncio_.coroutine_origin) && !task.is_loops_own &&
                             interpreter.kinds.kind_of(*pages_, task.coroutine) == ObjectKind::kCoroutine;
     if (has_origin) task.origin = read_pointer(*pages_, task.coroutine + at(asyncio_.coroutine_origin)).value_or(kNullAddress);

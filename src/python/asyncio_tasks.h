@@ -55,6 +55,7 @@ struct AsyncTask {
     Address context{};         // its own, as long as it lives; null where it is not known
     Address origin{};          // its coroutine's note of where it was made; null: none, or its loop runs for it
     Address waits_for{};       // its fut_waiter, or the nursery whose tasks it waits for; null where there is none
+    Address fills{};           // future of concurrent.futures that its end fills, for which a thread may wait; null: none
     ObjectKind waits_for_kind = ObjectKind::kNone;
     StringId waits_for_type = kNoString;  // "Future", "_GatheringFuture", ...
     TaskName name;

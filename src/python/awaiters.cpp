@@ -30,6 +30,7 @@ Address AwaiterFinder::pointer(Memory& memory, Address object, Offset offset) co
 
 void AwaiterFinder::begin(Address future) {
     is_loops_own_ = false;
+    filled_ = kNullAddress;
     open_.clear();
     visited_.assign(1, future);
     left_ = kMostCallbacks;
@@ -56,6 +57,17 @@ void AwaiterFinder::follow(Memory& memory, std::vector<FoundAwaiter>& found) {
         take_callbacks(memory, next, found);
         take_awaited_by(memory, next, found);
     }
+}
+
+// What run_coroutine_threadsafe() gave: a thread may wait for it, or by way of wrap_future() a task of another loop.
+void AwaiterFinder::open_concurrent(Memory& memory, Address future, const Open& from, std::vector<FoundAwaiter>& found) {
+    const auto type = read_type(memory, *layout_, future);
+    if (!type || !kinds_->name_of_type(memory, *type).ends_with("Future")) return;
+    const Address callbacks = read_attribute(memory, *layout_, future, "_done_callbacks").value_or(kNullAddress);
+    if (callbacks == kNullAddress) return;
+    if (from.is_first) filled_ = future;
+    const Open next{future, ObjectKind::kOther, EdgeSource::kChained, false};
+    for (const Address callback : items_of(memory, callbacks)) take_callback(memory, callback, next, found);
 }
 
 // A future of a helper; a task is never one: who holds a task in a closure need not be woken by it.
@@ -227,6 +239,8 @@ void AwaiterFinder::take_function(Memory& memory, Address function, const Open& 
         if (!can_be_object(content)) continue;
         if (kinds_->kind_of(memory, content) != ObjectKind::kOther) {
             open(memory, content, source);
+        } else if (role == Role::kChain && from.kind != ObjectKind::kOther) {
+            open_concurrent(memory, content, from, found);
         } else if (role == Role::kAnyio) {
             const Address scope = read_attribute(memory, *layout_, content, "cancel_scope").value_or(kNullAddress);
             if (!can_be_object(scope)) continue;

@@ -40,6 +40,8 @@ public:
     void begin_look() { groups_.clear(); }
     // Whether the future that was looked at last is what a loop runs until it is done: no task has made it.
     [[nodiscard]] bool is_loops_own() const { return is_loops_own_; }
+    // The future of concurrent.futures that its end will fill, what run_coroutine_threadsafe() gave; null: there is none.
+    [[nodiscard]] Address filled() const { return filled_; }
     // Appends the awaiters of a task or future of this kind, each once for each way to it.
     void find(Memory& memory, Address future, ObjectKind kind, std::vector<FoundAwaiter>& found);
     // The same of a future of concurrent.futures.
@@ -78,6 +80,7 @@ private:
     void follow(Memory& memory, std::vector<FoundAwaiter>& found);
     [[nodiscard]] std::vector<Address> items_of(Memory& memory, Address list) const;
     void open(Memory& memory, Address future, EdgeSource source);
+    void open_concurrent(Memory& memory, Address future, const Open& from, std::vector<FoundAwaiter>& found);
     void open_queue(Memory& memory, Address queue, EdgeSource source);
     void take_callbacks(Memory& memory, const Open& from, std::vector<FoundAwaiter>& found);
     void take_list(Memory& memory, Address list, const Open& from, std::vector<FoundAwaiter>& found);
@@ -97,6 +100,7 @@ private:
     std::vector<Open> open_;
     std::vector<Address> visited_;
     bool is_loops_own_ = false;
+    Address filled_{};
     std::size_t left_ = 0;  // callbacks that may still be looked at
     tsl::robin_map<std::uint64_t, Role> roles_;      // by code object
     tsl::robin_map<std::uint64_t, bool> wakeups_;    // by PyMethodDef

@@ -140,6 +140,7 @@ void AsyncSampler::remember(Reading& reading) {
     if (owners_.size() > kMostOwners) owners_.clear();
     if (views_.size() > kMostViews) views_.clear();
     for (const AsyncTask& task : sweep.tasks) {
+        if (task.fills != kNullAddress) filling_turn_ = turn_;
         const auto frames = sweep.frames_of(task);
         if (frames.empty()) continue;
         Owner& owner = owners_[raw(frames.back().address)];
@@ -299,17 +300,21 @@ std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place s
     // Each record of this task takes the next one of its paths: ticks do not tell, as a look can stand for two or more.
     std::uint32_t& turn = &reading == &all_ ? own->waiting_turn : own->running_turn;
     reading.graph.path_of(task, turn++, path_);
-    Path found{stem, false};
+    const AsyncTask& top = reading.sweep.tasks[path_.tasks.back()];
+    const Sleeper* sleeper = path_.ends_in_cycle ? nullptr : sleeper_for(top);
+    const auto start = sleeper != nullptr ? sleeper->place : stem_of(top, reading.sweep.tasks[task], stem);
+    if (!start) return std::nullopt;
+    Path found{*start, false};
     if (path_.ends_in_cycle) found.place = trie_.marker(found.place, "[await cycle]");
     for (std::size_t i = path_.tasks.size(); i-- > 0;) {
         View* view = view_of(reading, path_.tasks[i]);
         if (view == nullptr) return std::nullopt;
         const bool is_top = i + 1 == path_.tasks.size();
         const bool has_notes = options_.with_origins || reading.sweep.tasks[path_.tasks[i]].is_greenlet;
-        const bool has_sure_awaiter = !is_top && !is_inferred(path_.sources[i]);
+        const bool has_sure_awaiter = is_top ? sleeper != nullptr : !is_inferred(path_.sources[i]);
         if (has_notes && !has_sure_awaiter && !path_.ends_in_cycle && has_origin(reading, path_.tasks[i], *view)) {
             // Nobody awaits it, but the interpreter knows who made it.
-            found = {add_origin(stem, *view), false};
+            found = {add_origin(*start, *view), false};
         } else if (view->has_parent && !has_sure_awaiter && options_.with_inferred && !path_.ends_in_cycle &&
             (is_top || path_.sources[i] > EdgeSource::kRemembered)) {
             // What waited for it, or started it, is no more: it stays where it was.

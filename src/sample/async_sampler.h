@@ -51,6 +51,9 @@ public:
 
     // How a loop's thread may be held for one copy; without it a loop that steps too fast shows no waiting tasks.
     void set_hold(AsyncioReader::Hold hold) { hold_ = std::move(hold); }
+    // Whether a thread has slept on since it was seen to sleep.
+    using SleepsOn = std::function<bool(Address thread)>;
+    void set_sleeps_on(SleepsOn sleeps_on) { sleeps_on_ = std::move(sleeps_on); }
     // The threads as they were listed anew.
     void set_threads(const ThreadList& threads);
     [[nodiscard]] bool is_found() const { return reader_.is_found(); }
@@ -79,6 +82,12 @@ public:
     [[nodiscard]] bool is_worker(Address thread) const;
     // The sample of such a thread below the task that gave it the work.
     std::optional<Spliced> splice_worker(Address thread, const StackBuilder::Chain& chain);
+    // Threads that wait for a task (async_threads.cpp). Whether those that sleep are wanted, though they run no loop.
+    [[nodiscard]] bool wants_sleepers() const;
+    // Such a thread, which was seen to sleep in this tick, before its chain was copied.
+    void note_sleeper(Address thread, const StackBuilder::Chain& chain);
+    // Of all others those that were not still asleep are forgotten.
+    void forget_woken(const std::function<bool(Address thread)>& is_still_asleep);
     // Whether the stack of an idle loop is wanted, below which the work of others is to stand.
     [[nodiscard]] bool needs_stem(Address thread) const;
     // A sample of a loop's thread that has no chain of frames.
@@ -130,6 +139,11 @@ private:
         std::size_t inner = 0;  // which of the coroutines it calls
         StackBuilder::Chain chain;
     };
+    struct Sleeper {  // waits for a future of concurrent.futures
+        Address thread{}, future{};
+        AsyncStacks::Place place;     // its frames, down to the one that waits
+        std::uint64_t noted_turn = 0;
+    };
     struct Reading {  // tasks as they were read together
         TaskSweep sweep;
         TaskGraph graph;
@@ -143,6 +157,7 @@ private:
         std::size_t stem_length = 0;      // frames; the outermost and the innermost of them:
         RawFrame stem_root, stem_leaf;
         bool is_hub = false;      // of gevent
+        bool is_stem_wanted = false;  // tasks of another loop are to stand below it
         bool is_current = false;  // its tasks were looked at since its thread fell asleep
         std::vector<Address> shown;         // tasks that this tick's own sample of the thread shows
         std::chrono::nanoseconds owed{0};   // time that the next record of waiting tasks stands for
@@ -230,6 +245,8 @@ private:
         AsyncStacks::Place place;
         bool is_inferred = false;
     };
+    [[nodiscard]] const Sleeper* sleeper_for(const AsyncTask& task) const;
+    [[nodiscard]] std::optional<AsyncStacks::Place> stem_of(const AsyncTask& top, const AsyncTask& task, AsyncStacks::Place stem);
     std::optional<Path> place_below(AsyncStacks::Place stem, const Reading& reading, TaskIndex task);
     [[nodiscard]] bool was_known(const AsyncTask& task, Address root_frame) const;
     bool read_task_of(Loop& loop, Address task, const RawFrame& frame, std::uint64_t version, Reading& reading,
@@ -299,6 +316,9 @@ private:
     std::vector<Worker> workers_;  // of this tick
     tsl::robin_map<std::uint64_t, KnownWork> known_work_;  // by thread
     std::vector<RunningLoop> work_loops_;
+    std::vector<Sleeper> sleepers_;
+    SleepsOn sleeps_on_;
+    std::uint64_t filling_turn_ = 0;  // in which a task was read last for which a thread may wait; 0: never
     Address anyio_run_{};           // code of anyio's WorkerThread.run
     std::size_t anyio_future_ = 0;  // which of its variables holds the future
     Walk walk_;

@@ -76,7 +76,7 @@ bool AsyncSampler::is_worker(Address thread) const {
 
 bool AsyncSampler::needs_stem(Address thread) const {
     const Loop* loop = find_loop(thread);
-    return !known_work_.empty() && loop != nullptr && !loop->has_stem;
+    return loop != nullptr && !loop->has_stem && (loop->is_stem_wanted || !known_work_.empty());
 }
 
 // `version`: what the loop had counted while the work was looked up.

@@ -59,6 +59,7 @@ struct DumpTask {
     std::vector<DumpFrame> frames;               // leaf first
     std::vector<Awaiter> awaiters;
     std::vector<std::uint64_t> workers;  // native ids of the threads that do work for it
+    std::vector<std::uint64_t> waiting_threads;  // native ids of those that wait for its end
     std::vector<DumpFrame> creation;  // where its coroutine was made, innermost first; empty: not noted
 };
 

@@ -2,6 +2,7 @@
 #include "sample/dump_tasks.h"
 
 #include "python/coroutine_origin.h"
+#include "python/thread_waits.h"
 
 #include <fmt/format.h>
 #include <tsl/robin_map.h>
@@ -98,10 +99,10 @@ DumpTask DumpTasks::describe(const AsyncTask& task, std::span<const DumpWalk> wa
     return shown;
 }
 
-// Threads of pools whose work some task waits for. The call of work stands near a thread's root.
-void DumpTasks::find_workers(const ThreadList& threads, std::span<const DumpWalk> walks) {
+// Threads of pools whose work some task waits for, and those that wait for a task. The call of work stands near a thread's
+// root, and what waits near its leaf.
+void DumpTasks::find_threads(const ThreadList& threads, std::span<const DumpWalk> walks) {
     constexpr std::size_t kDeepestCall = 16;
-    workers_.clear();
     std::vector<RunningLoop> loops;
     for (const DumpWalk& thread : walks) {
         const auto state = std::find_if(threads.threads.begin(), threads.threads.end(),
@@ -112,9 +113,18 @@ void DumpTasks::find_workers(const ThreadList& threads, std::span<const DumpWalk
         StackBuilder::Chain chain;
         const bool is_torn = builder_->build(walk, chain) == StackBuilder::Built::kTorn;
         if (is_torn || chain.steps.size() != thread.frames.size() || state == threads.threads.end()) continue;
-        for (std::size_t i = 0; i < std::min(chain.steps.size(), kDeepestCall); ++i) {
-            const Frame& frame = stacks_->frame(stacks_->node(chain.steps[i].stack).frame);
-            const auto kind = worker_kind(stacks_->string(frame.name), stacks_->string(frame.file));
+        const auto function = [&](std::size_t step) {
+            const Frame& frame = stacks_->frame(stacks_->node(chain.steps[step].stack).frame);
+            return CalledFunction{stacks_->string(frame.name), stacks_->string(frame.file)};
+        };
+        const std::size_t count = chain.steps.size();
+        if (const auto wait = find_future_wait(count, [&](std::size_t place) { return function(count - 1 - place); })) {
+            const Address future = read_awaited_future(*memory_, *layout_, thread.frames[*wait]).value_or(kNullAddress);
+            if (future != kNullAddress) waiters_.push_back({future, thread.native_id});
+        }
+        for (std::size_t i = 0; i < std::min(count, kDeepestCall); ++i) {
+            const CalledFunction called = function(i);
+            const auto kind = worker_kind(called.name, called.file);
             if (!kind) continue;
             const WorkerFrame worker{thread.thread, thread.frames[thread.frames.size() - 1 - i], *kind};
             if (const auto work = reader_->find_work(worker, state->interpreter, loops)) workers_.push_back({*work, thread.native_id});
@@ -129,7 +139,8 @@ void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const
     dump.torn_tasks = sweep_.torn;
     dump.broken_lists += sweep_.broken_lists;
     workers_.clear();
-    if (is_stopped) find_workers(threads, walks);
+    waiters_.clear();
+    if (is_stopped) find_threads(threads, walks);
     TaskGraph graph;
     graph.build(sweep_.tasks.size(), sweep_.edges, sweep_.order);
     // By number, then by name: about as they were made.
@@ -166,6 +177,9 @@ void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const
         }
         for (const Worker& worker : workers_) {
             if (worker.work.task == task.address && worker.work.through == task.waits_for) shown.workers.push_back(worker.native_id);
+        }
+        for (const Waiter& waiter : waiters_) {
+            if (waiter.future == task.fills) shown.waiting_threads.push_back(waiter.native_id);
         }
         dump.tasks.push_back(std::move(shown));
     }

@@ -34,7 +34,7 @@ private:
     [[nodiscard]] std::vector<DumpFrame> frames_of_thread(Address thread, std::span<const DumpWalk> walks);
     void add_greenlets(const AsyncTask& task, std::vector<RawFrame>& frames);
     [[nodiscard]] std::vector<DumpFrame> text_of(std::vector<RawFrame> frames);
-    void find_workers(const ThreadList& threads, std::span<const DumpWalk> walks);
+    void find_threads(const ThreadList& threads, std::span<const DumpWalk> walks);
     [[nodiscard]] DumpTask describe(const AsyncTask& task, std::span<const DumpWalk> walks);
 
     Memory* memory_;
@@ -47,6 +47,11 @@ private:
         std::uint64_t native_id = 0;
     };
     std::vector<Worker> workers_;
+    struct Waiter {
+        Address future{};  // of concurrent.futures
+        std::uint64_t native_id = 0;
+    };
+    std::vector<Waiter> waiters_;
     TaskSweep sweep_;
     bool is_stopped_ = false;
 };

@@ -70,6 +70,10 @@ Sampler::Sampler(Target& target, PythonProcess& process, StackTable& stacks, con
       stopper_(stopper) {
     if (options_.async.mode != AsyncMode::kOff) {
         async_ = std::make_unique<AsyncSampler>(target_, layout_, stacks_, codes_, builder_, epoch_, options_.async);
+        async_->set_sleeps_on([this](Address address) {
+            const Thread* thread = thread_of(address);
+            return thread != nullptr && stayed_blocked(*thread);
+        });
         if (stopper_ != nullptr) {
             async_->set_hold([this](Address thread, const std::function<void()>& copy) { return hold(thread, copy); });
         }
@@ -115,6 +119,9 @@ bool Sampler::has_stack_to_show(Thread& thread, ThreadReader::Status status) {
 }
 
 void Sampler::take_thread(Thread& thread, ThreadReader::Status status, nanoseconds when, nanoseconds weight) {
+    const bool had_last = thread.has_last;
+    const bool is_asked = wants_sleeper(thread) && thread.seen != ThreadTriage::State::kRunning;
+    thread.was_asked |= is_asked;
     if (!has_stack_to_show(thread, status)) return;
     if (thread.doubt_samples > 0) --thread.doubt_samples;
     Sampled sampled = assess(thread);
@@ -126,6 +133,12 @@ void Sampler::take_thread(Thread& thread, ThreadReader::Status status, nanosecon
     if (!sampled.is_known && moves) in_doubt_.push_back(&thread);
     // Where a stack is put together of several parts, the callers that are sure are those of one part.
     if (has_chains_ || (async_ != nullptr && async_->has_loop(thread.state.address))) sampled.sure_callers = kRootStack;
+    if (is_asked) {
+        if (sampled.is_known) async_->note_sleeper(thread.state.address, *sampled.chain);
+        const bool is_recorded = thread.seen == ThreadTriage::State::kStillBlocked && had_last;  // by its last sample
+        if (is_recorded) thread.has_last = true;
+        if (is_recorded || options_.which == WhichThreads::kRunning) return;
+    }
     if (async_ != nullptr && async_->has_loop(thread.state.address)) {
         loop_samples_.push_back({&thread, sampled});
     } else if (has_chains_) {
@@ -157,6 +170,10 @@ void Sampler::learn_idle_stem(const Thread& thread, const StackBuilder::Chain& c
 // What runs in a loop's thread hangs below what waits for it. An idle loop has nothing to show but its tasks.
 void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
     const bool with_waiting = options_.async.mode == AsyncMode::kAll;
+    async_->forget_woken([&](Address address) {
+        const Thread* thread = thread_of(address);
+        return thread != nullptr && thread->seen == ThreadTriage::State::kStillBlocked;
+    });
     for (LoopSample& taken : loop_samples_) {
         Thread& thread = *taken.thread;
         Sampled& sampled = taken.sampled;

@@ -108,6 +108,7 @@ private:
         PathId wanted = kRootPath;  // the last sample's path, as long as nothing has proved it; else the root
         bool has_last = false;
         bool has_nothing = false;  // was read since it blocked, and had nothing to show
+        bool was_asked = false;    // since it blocked: whether it waits for a task
         bool holds_gil = false;
         bool is_named = false;  // by the program, not by the kernel
         GilTurn turn;           // before it was last looked at
@@ -178,6 +179,8 @@ private:
     void register_thread(Thread& thread);
     ThreadIndex index_of(Thread& thread);
     const std::string* program_name_of(Thread& thread);
+    [[nodiscard]] const Thread* thread_of(Address thread_state) const;
+    [[nodiscard]] bool wants_sleeper(const Thread& thread) const;
     [[nodiscard]] bool wants(const Thread& thread) const;
     void plan_read(std::chrono::nanoseconds when);
     void parse_interpreters();

@@ -33,12 +33,20 @@ void Sampler::note_look(Thread& thread, nanoseconds when, nanoseconds reuse_with
     thread.turn = turn_;  // read before this look
     thread.looked_at = when;
     thread.seen = look_at(thread, when, reuse_within);
+    thread.was_asked &= thread.seen == ThreadTriage::State::kStillBlocked;
+}
+
+// One that sleeps, and runs no loop, may wait for a task.
+bool Sampler::wants_sleeper(const Thread& thread) const {
+    const bool may_show = async_ != nullptr && native_ == nullptr && !has_chains_ && options_.which != WhichThreads::kGilHolder;
+    return may_show && async_->wants_sleepers() && !async_->has_loop(thread.state.address);
 }
 
 bool Sampler::wants(const Thread& thread) const {
     using State = ThreadTriage::State;
     if (thread.runner == nullptr) return true;  // its stack tells whose it is
     if (thread.runner != &thread) return wants(*thread.runner);
+    if (wants_sleeper(thread) && (thread.seen == State::kBlocked || (thread.seen == State::kStillBlocked && !thread.was_asked))) return true;
     const bool is_idle_loop = async_ != nullptr && (async_->wants_idle(thread.state.address) || async_->needs_stem(thread.state.address));
     switch (is_idle_loop ? WhichThreads::kAll : options_.which) {
         case WhichThreads::kRunning:

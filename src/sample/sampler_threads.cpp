@@ -19,6 +19,11 @@ const Sampler::Interpreter* Sampler::interpreter_of(const Thread& thread) const 
     return const_cast<Sampler*>(this)->interpreter_of(thread);
 }
 
+const Sampler::Thread* Sampler::thread_of(Address thread_state) const {
+    const auto found = std::find_if(threads_.begin(), threads_.end(), [&](const auto& thread) { return thread && thread->state.address == thread_state; });
+    return found == threads_.end() ? nullptr : found->get();
+}
+
 void Sampler::refresh_threads() {
     must_refresh_ = false;
     new_threads_.clear();

@@ -327,6 +327,53 @@ def test_work_in_threads_hangs_below_its_task(interpreter, pool, tmp_path):
             assert "_worker" not in names and "lonely_work" not in names
 
 
+# --- threads that wait for a task -----------------------------------------------------------------
+
+
+def names_of(stack):
+    return " ".join(plain(frame.name) for frame in stack if frame.is_marker or frame.file.endswith("threads.py")
+                    or plain(frame.name) == "result" and frame.file.endswith("_base.py"))
+
+
+ASKED = "asks call_it result [task asked] asked nap"
+WORKED = "works call_it result [task worked] worked work"
+CROSSED = "<module> [task main] main [task bridge] bridge [task crossed] crossed nap"
+ALONE = "run_theirs [task alone] alone nap"
+
+
+def test_threads_that_wait_for_a_task_in_a_dump(python):
+    with start(python, "threads.py") as program:
+        ids = program.report()
+        document = dump(program.ready().pid)
+        text = pyprof("dump", "--pid", program.pid).out.decode()
+    tasks = {plain(task["coroutine"]): task for task in document["tasks"]}
+    assert {name: task["waiting_threads"] for name, task in tasks.items()} == {
+        "main": [], "bridge": [], "asked": [ids["asks"]], "worked": [ids["works"]], "crossed": [], "alone": []}
+    assert [edge["source"] for edge in tasks["crossed"]["awaited_by"]] == ["chained"]
+    assert tasks["crossed"]["awaited_by"][0]["task"] == tasks["bridge"]["id"]
+    assert {name: task["thread"] for name, task in tasks.items()} == {
+        name: ids["own" if name in ("main", "bridge") else "theirs"] for name in tasks}
+    assert re.search(r"^    thread %d waits for it$" % ids["asks"], text, re.M)
+
+
+@pytest.mark.parametrize("options", [["--async=running"], ["--async=all"], ["--async=all", "--idle"]], ids=["running", "all", "idle"])
+def test_tasks_hang_below_threads_that_wait_for_them(python, options, tmp_path):
+    wanted = {WORKED} if "--async=running" in options else {WORKED, ASKED, CROSSED, ALONE}
+    with start(python, "threads.py") as program:
+        program.report()
+
+        def enough(profile):
+            return {names_of(stack) for stack, _ in profile.stacks} >= wanted
+
+        recording = record_until(enough, program.ready().pid, tmp_path, 1, 200, *options)
+    assert "--idle" in options or not recording.profile.where(lambda stack: len(stack) > 1 and plain(stack[-2].name) == "result")
+    for stack, _ in recording.profile.stacks:
+        text = names_of(stack)
+        # Below a thread stands what it has asked for, and nothing else.
+        assert " result [" not in text or re.search(r"asks call_it result \[task asked\] asked( |$)|works call_it result \[task worked\] worked( |$)", text), text
+        assert text.count("[task ") <= 3 and not ("asked" in text and "worked" in text), text
+
+
 # --- who made a task ----------------------------------------------------------------------------
 
 

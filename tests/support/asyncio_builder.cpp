@@ -143,18 +143,26 @@ void AsyncioBuilder::add_wakeup(Address future, Address awaiter) {
 }
 
 void AsyncioBuilder::add_gather(Address future, Address outer) {
+    add_callback(future, closure_of(U"_done_callback", U"/lib/asyncio/tasks.py", outer));
+}
+
+Address AsyncioBuilder::chain_to(Address destination) {
+    return closure_of(U"_call_set_state", U"/lib/asyncio/futures.py", destination);
+}
+
+Address AsyncioBuilder::closure_of(const std::u32string& name, const std::u32string& file, Address held) {
     const std::uint32_t header = builder_.layout().object.header_size;
     ObjectBuilder::CodeSpec code;
-    code.name = U"_done_callback";
-    code.filename = U"/lib/asyncio/tasks.py";
+    code.name = name;
+    code.filename = file;
     const Address callback = builder_.function(builder_.code(code));
     const Address cell = builder_.object(header + 8, cell_type_);
-    builder_.memory().put(cell + header, raw(outer));
+    builder_.memory().put(cell + header, raw(held));
     const Address closure = builder_.tuple(std::array{cell});
     builder_.put_field(closure, builder_.layout().object.type, raw(tuple_type_));
     builder_.put_field(callback, builder_.layout().object.type, raw(function_type_));
     builder_.put_field(callback, asyncio_.function_closure, raw(closure));
-    add_callback(future, callback);
+    return callback;
 }
 
 // Behind those that it has.

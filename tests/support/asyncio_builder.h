@@ -39,6 +39,9 @@ public:
     void add_wakeup(Address future, Address awaiter);
     // ... that of gather(), whose own future is `outer`.
     void add_gather(Address future, Address outer);
+    // The callback of a future whose end fills another one; of a future of asyncio, of concurrent.futures.
+    Address chain_to(Address destination);
+    void add_chain(Address future, Address destination) { add_callback(future, chain_to(destination)); }
     void clear_callbacks(Address future);
     // A task or a future that has its result.
     void finish(Address future) { builder_.put_field(future, asyncio_.future.state, 2, 4); }
@@ -61,6 +64,7 @@ public:
 
 private:
     void add_callback(Address future, Address callback);
+    Address closure_of(const std::u32string& name, const std::u32string& file, Address held);
     Address set_of(const std::vector<Address>& members);
     [[nodiscard]] std::size_t task_size() const { return asyncio_.task.size; }
 

@@ -25,9 +25,10 @@ inline void hold(ProcessBuilder& builder, const RawFrame& frame, const std::vect
     }
 }
 
-inline RawFrame frame_holding(ProcessBuilder& builder, const std::vector<std::pair<std::string, Address>>& variables) {
+inline RawFrame frame_holding(ProcessBuilder& builder, const std::vector<std::pair<std::string, Address>>& variables,
+                               const ObjectBuilder::CodeSpec& code = {}) {
     RawFrame frame;
-    frame.code = builder.code({});
+    frame.code = builder.code(code);
     frame.address = builder.allocate(at(builder.layout().frame.localsplus) + 8 * (variables.size() + 1));
     hold(builder, frame, variables);
     return frame;

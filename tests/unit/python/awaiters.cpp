@@ -5,6 +5,7 @@
 
 #include "support/asyncio_builder.h"
 #include "support/fake_memory.h"
+#include "support/frame_holding.h"
 #include "support/known_layouts.h"
 
 #include <catch2/catch.hpp>
@@ -140,5 +141,38 @@ TEST_CASE("awaiters: what is not sure on the way is not sure at its end") {
         REQUIRE(found.size() == 1);
         CHECK(found[0].task == world.consumer);
         CHECK(is_inferred(found[0].source));
+    });
+}
+
+TEST_CASE("awaiters: what run_coroutine_threadsafe() gave is told, and leads on to a task of another loop") {
+    for_each_layout([](World& world) {
+        const std::u32string file = U"/lib/asyncio/futures.py";
+        const Address fed = world.function(U"_call_set_state", file, {world.waited_for});
+        const Address given = world.builder.instance("Future", {{"_done_callbacks", list_of(world.builder, {fed})}});
+        const Address lonely = world.builder.instance("Future", {{"_done_callbacks", list_of(world.builder, {})}});
+        const auto found = world.find(world.function(U"_call_set_state", file, {world.builder.none(), given}));
+        CHECK(world.finder.filled() == given);
+        REQUIRE(found.size() == 1);
+        CHECK(found[0].task == world.consumer);
+        CHECK(found[0].source == EdgeSource::kChained);
+        CHECK(found[0].through == world.waited_for);
+        CHECK(world.find(world.function(U"_call_set_state", file, {lonely})).empty());
+        CHECK(world.finder.filled() == lonely);
+        // No future, and none that a callback of the program holds.
+        const Address loop = world.builder.instance("EventLoop", {{"_done_callbacks", list_of(world.builder, {fed})}});
+        CHECK(world.find(world.function(U"_call_set_state", file, {loop})).empty());
+        CHECK(world.finder.filled() == kNullAddress);
+        CHECK(world.find(world.function(U"wake", kProgram, {given})).empty());
+        CHECK(world.finder.filled() == kNullAddress);
+    });
+}
+
+TEST_CASE("awaiters: futures of threads that fill each other in a circle do end") {
+    for_each_layout([](World& world) {
+        const std::u32string file = U"/lib/asyncio/futures.py";
+        const Address back = world.function(U"_call_set_state", file, {world.child});
+        const Address given = world.builder.instance("Future", {{"_done_callbacks", list_of(world.builder, {back})}});
+        CHECK(world.find(world.function(U"_call_set_state", file, {given})).empty());
+        CHECK(world.finder.filled() == given);
     });
 }
