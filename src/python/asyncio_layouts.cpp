@@ -153,6 +153,14 @@ bool needs_asyncio_debug(const Layout& layout) {
 
 namespace {
 
+AsyncioLayout common_layout(const Layout& layout) {
+    AsyncioLayout asyncio;
+    asyncio.coroutine = coroutine_layout_for(layout);
+    // func_code .. func_closure: four words up to 3.9; from 3.10 on code, defaults, kwdefaults, closure.
+    asyncio.function_closure = layout.function.code + (layout.version.minor <= 9 ? 32 : 24);
+    return asyncio;
+}
+
 void fill_thread(AsyncioLayout& asyncio, const Layout& layout) {
     if (has(asyncio.thread.origin_depth) || !has(layout.thread.native_thread_id)) return;
     asyncio.thread.origin_depth = layout.thread.native_thread_id + kOriginDepthAfterNativeId;
@@ -162,15 +170,12 @@ void fill_thread(AsyncioLayout& asyncio, const Layout& layout) {
 }  // namespace
 
 std::optional<AsyncioLayout> asyncio_layout_for(const Layout& layout, std::span<const std::byte> debug) {
-    AsyncioLayout asyncio;
-    asyncio.coroutine = coroutine_layout_for(layout);
+    AsyncioLayout asyncio = common_layout(layout);
     const auto header = static_cast<Offset>(layout.object.header_size);
     asyncio.future.loop = header;
     asyncio.future.callback0 = header + 8;
     asyncio.future.callbacks = header + 24;
     asyncio.loop_in_holder = layout.version.minor <= 11;
-    // func_code .. func_closure: four words up to 3.9; from 3.10 on code, defaults, kwdefaults, closure.
-    asyncio.function_closure = layout.function.code + (layout.version.minor <= 9 ? 32 : 24);
     if (needs_asyncio_debug(layout)) {
         if (!fill_from_debug(asyncio, layout, debug)) return std::nullopt;
     } else {
@@ -182,12 +187,11 @@ std::optional<AsyncioLayout> asyncio_layout_for(const Layout& layout, std::span<
     return asyncio;
 }
 
-AsyncioLayout layout_without_asyncio(const Layout& layout) {
+AsyncioLayout layout_without_accelerator(const Layout& layout) {
     if (!needs_asyncio_debug(layout)) {
         if (const auto asyncio = asyncio_layout_for(layout, {})) return *asyncio;
     }
-    AsyncioLayout asyncio;
-    asyncio.coroutine = coroutine_layout_for(layout);
+    AsyncioLayout asyncio = common_layout(layout);
     fill_thread(asyncio, layout);
     return asyncio;
 }

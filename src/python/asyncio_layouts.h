@@ -99,8 +99,9 @@ constexpr std::size_t kAsyncioDebugBytes = 13 * 8;
 // What asyncio_layout_for() needs the section for.
 [[nodiscard]] bool needs_asyncio_debug(const Layout& layout);
 
-// The same for a process that has tasks of another library alone: what has to do with asyncio is absent.
-[[nodiscard]] AsyncioLayout layout_without_asyncio(const Layout& layout);
+// The same for a process that has no accelerator, be it that its asyncio is all in Python, or that it has tasks of another
+// library alone: from 3.14 on what has to do with the accelerator is absent.
+[[nodiscard]] AsyncioLayout layout_without_accelerator(const Layout& layout);
 
 // Coroutines can be walked without asyncio, too.
 [[nodiscard]] CoroutineLayout coroutine_layout_for(const Layout& layout);

@@ -65,7 +65,7 @@ void AsyncioReader::take_counters(std::vector<RunningLoop>& loops) const {
 const std::vector<RunningLoop>& AsyncioReader::find_loops(const ThreadList& threads) {
     pages_ = &part_;
     part_.begin_part({});
-    find_trio_runs(threads);
+    find_runs_by_frames(threads);
     std::vector<RunningLoop> loops;
     read_loops(threads, loops);
     if (!is_watched(loops)) watch(loops);

@@ -77,12 +77,13 @@ void AsyncioReader::add_interpreter(Address interpreter) {
     const bool has_asyncio = modules.has_value();
     const bool has_other = find_trio(target_->memory(), *layout_, interpreter) || find_gevent(target_->memory(), *layout_, interpreter);
     if (!has_asyncio && !has_other) return;
-    if (!has_asyncio) {
-        if (!has_layout_) asyncio_ = layout_without_asyncio(*layout_);
-        modules.emplace();
+    const bool has_accelerator = has_asyncio && modules->types.task != kNullAddress;
+    if (!has_asyncio) modules.emplace();
+    if (!has_layout_ && !has_accelerator) {
+        asyncio_ = layout_without_accelerator(*layout_);
+        task_bytes_.resize(64);
     } else if (!has_layout_) {
-        const bool needs_debug = needs_asyncio_debug(*layout_) && modules->types.task != kNullAddress;
-        const auto debug = needs_debug ? read_asyncio_debug(*target_) : std::vector<std::byte>();
+        const auto debug = needs_asyncio_debug(*layout_) ? read_asyncio_debug(*target_) : std::vector<std::byte>();
         const auto asyncio = asyncio_layout_for(*layout_, debug);
         if (!asyncio) {
             problem_ = debug.empty() ? "the section .AsyncioDebug of _asyncio is not found"
@@ -114,22 +115,33 @@ void AsyncioReader::add_trio(Interpreter& interpreter) {
 }
 
 // Those that are known stay where a thread's frames moved on while they were read.
-void AsyncioReader::find_trio_runs(const ThreadList& threads) {
-    std::vector<TrioRun> runs;
+template <class Find>
+void AsyncioReader::find_runs(const ThreadList& threads, std::vector<LoopRun>& runs, Find&& find) {
+    std::vector<LoopRun> found;
     for (const auto& interpreter : interpreters_) {
-        if (!interpreter->trio) continue;
         for (const ThreadState& thread : threads.threads) {
             if (thread.interpreter != interpreter->address) continue;
-            TrioRun run{interpreter->address, thread.address, kNullAddress};
-            const TrioSearch search =
-                find_trio_runner(target_->memory(), *layout_, *interpreter->trio, thread.address, run.runner);
-            const auto known = std::find_if(trio_runs_.begin(), trio_runs_.end(),
-                                            [&](const TrioRun& one) { return one.thread == thread.address; });
-            if (search == TrioSearch::kUnknown && known != trio_runs_.end()) run = *known;
-            if (run.runner != kNullAddress) runs.push_back(run);
+            LoopRun run{interpreter->address, thread.address, kNullAddress};
+            const FrameSearch search = find(*interpreter, thread.address, run.loop);
+            const auto known = std::find_if(runs.begin(), runs.end(), [&](const LoopRun& one) { return one.thread == thread.address; });
+            if (search == FrameSearch::kUnknown && known != runs.end()) run = *known;
+            if (run.loop != kNullAddress) found.push_back(run);
         }
     }
-    trio_runs_ = std::move(runs);
+    runs = std::move(found);
+}
+
+void AsyncioReader::find_runs_by_frames(const ThreadList& threads) {
+    Memory& memory = target_->memory();
+    find_runs(threads, trio_runs_, [&](const Interpreter& interpreter, Address thread, Address& loop) {
+        return interpreter.trio ? find_trio_runner(memory, *layout_, *interpreter.trio, thread, loop) : FrameSearch::kNone;
+    });
+    // Without the accelerator a thread notes its loop in a threading.local.
+    find_runs(threads, python_runs_, [&](const Interpreter& interpreter, Address thread, Address& loop) {
+        constexpr LoopFrame kRuns{"run_forever", "asyncio/base_events.py", "self"};
+        const bool is_wanted = interpreter.has_asyncio && interpreter.modules.types.task == kNullAddress;
+        return is_wanted ? find_loop_by_frame(memory, *layout_, thread, kRuns, [](Address) { return true; }, loop) : FrameSearch::kNone;
+    });
 }
 
 // Up to 3.12: the thread's dict holds the running loop, or up to 3.11 a holder of {loop, pid}.
@@ -169,14 +181,18 @@ void AsyncioReader::read_loops(const ThreadList& threads, std::vector<RunningLoo
         running.context_version = read_context_version(thread.address);
         loops.push_back(running);
     }
-    for (const TrioRun& run : trio_runs_) {
-        RunningLoop running;
-        running.thread = run.thread;
-        running.loop = run.runner;
-        running.is_trios = true;
-        running.context_version = read_context_version(run.thread);
-        loops.push_back(running);
-    }
+    const auto add_runs = [&](const std::vector<LoopRun>& runs, bool are_trios) {
+        for (const LoopRun& run : runs) {
+            RunningLoop running;
+            running.thread = run.thread;
+            running.loop = run.loop;
+            running.is_trios = are_trios;
+            running.context_version = read_context_version(run.thread);
+            loops.push_back(running);
+        }
+    };
+    add_runs(trio_runs_, true);
+    add_runs(python_runs_, false);
     add_hubs(threads, loops);
 }
 
@@ -253,9 +269,9 @@ void AsyncioReader::list_tasks(Interpreter& interpreter, const ThreadList& threa
         });
     }
     for (const Address set : interpreter.modules.weak_sets) take([&] { return list_set(interpreter, set, true); });
-    for (const TrioRun& run : trio_runs_) {
+    for (const LoopRun& run : trio_runs_) {
         if (run.interpreter != interpreter.address || !interpreter.trio) continue;
-        take([&] { return list_trio_tasks(*pages_, *layout_, *interpreter.trio, run.runner, kMostAsyncTasks, listed_); });
+        take([&] { return list_trio_tasks(*pages_, *layout_, *interpreter.trio, run.loop, kMostAsyncTasks, listed_); });
     }
     for (const Address set : interpreter.modules.eager_sets) take([&] { return list_set(interpreter, set, false); });
     if (interpreter.hubs.empty()) return;
@@ -340,7 +356,7 @@ void AsyncioReader::sweep(const ThreadList& threads, bool is_stopped, TaskSweep&
     is_stopped_ = is_stopped;
     pages_ = &whole_;
     forget_now_and_then();
-    find_trio_runs(threads);
+    find_runs_by_frames(threads);
     pages_->begin_look(!is_stopped);
     read_loops(threads, sweep.loops);
     for (const auto& interpreter : interpreters_) {

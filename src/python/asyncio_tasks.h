@@ -173,7 +173,9 @@ private:
     [[nodiscard]] std::uint64_t read_context_version(Address thread);  // 0 where there is none
     void read_loops(const ThreadList& threads, std::vector<RunningLoop>& loops);
     [[nodiscard]] Address running_loop_of_dict(Address thread);
-    void find_trio_runs(const ThreadList& threads);
+    template <class Find>
+    void find_runs(const ThreadList& threads, std::vector<LoopRun>& runs, Find&& find);
+    void find_runs_by_frames(const ThreadList& threads);
     // src/python/asyncio_greenlets.cpp
     void find_greenlets(Interpreter& interpreter, const InterpreterState& state);
     void find_new_greenlets(Interpreter& interpreter, const ThreadList& threads);
@@ -245,7 +247,7 @@ private:
     PageCache* pages_ = &whole_;  // which of them is read
     TaskNames names_;
     std::vector<std::unique_ptr<Interpreter>> interpreters_;
-    std::vector<TrioRun> trio_runs_;
+    std::vector<LoopRun> trio_runs_, python_runs_;
     bool is_stopped_ = false;
     bool is_single_ = false;  // pages are copied once: a list that makes sense is taken
     std::uint32_t looks_ = 0;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/trio_tasks.h"
 
-#include "python/frame_locals.h"
 #include "python/object_kinds.h"
 #include "python/object_slots.h"
 #include "python/objects.h"
-#include "python/thread_walk.h"
 
 #include <string_view>
 
@@ -13,10 +11,7 @@ namespace pyprof {
 
 namespace {
 
-constexpr std::size_t kMostFrames = 2'000;  // of a thread, from its leaf on
 constexpr std::size_t kMostNurseries = 64;  // of one task, one within the other
-constexpr std::size_t kMostNameCharacters = 256;
-constexpr std::string_view kOwnFile = "trio/_core/_run.py";
 
 Address object_at(Memory& memory, Address object, Offset offset) {
     const Address found = read_pointer(memory, object + at(offset)).value_or(kNullAddress);
@@ -30,15 +25,6 @@ bool has_type(Memory& memory, const Layout& layout, Address object, Address type
 bool has_type_named(Memory& memory, const Layout& layout, Address object, std::string_view name) {
     const auto type = can_be_object(object) ? read_type(memory, layout, object) : std::nullopt;
     return type && can_be_object(*type) && type_name(memory, layout, *type) == name;
-}
-
-bool is_run(Memory& memory, const Layout& layout, Address code) {
-    if (!can_be_object(code)) return false;
-    const Address name = object_at(memory, code, layout.code.name);
-    const Address file = object_at(memory, code, layout.code.filename);
-    if (name == kNullAddress || file == kNullAddress) return false;
-    if (read_unicode(memory, layout, name, kMostNameCharacters) != "run") return false;
-    return read_unicode(memory, layout, file).value_or("").ends_with(kOwnFile);
 }
 
 // Whether the body of a nursery is over: then the task that opened it waits for those within.
@@ -76,18 +62,9 @@ std::optional<TrioModule> find_trio(Memory& memory, const Layout& layout, Addres
     return trio;
 }
 
-TrioSearch find_trio_runner(Memory& memory, const Layout& layout, const TrioModule& trio, Address thread, Address& runner) {
-    const FrameShape shape(layout);
-    Walk walk;
-    walk_thread(memory, layout, shape, thread, kMostFrames, walk);
-    for (auto frame = walk.frames.rbegin(); frame != walk.frames.rend(); ++frame) {
-        if (!is_run(memory, layout, frame->code)) continue;
-        const Address held = read_local(memory, layout, *frame, "runner").value_or(kNullAddress);
-        if (!has_type(memory, layout, held, trio.runner_type)) continue;
-        runner = held;
-        return TrioSearch::kFound;
-    }
-    return walk.end == WalkEnd::kRoot ? TrioSearch::kNone : TrioSearch::kUnknown;
+FrameSearch find_trio_runner(Memory& memory, const Layout& layout, const TrioModule& trio, Address thread, Address& runner) {
+    const auto is_runner = [&](Address held) { return has_type(memory, layout, held, trio.runner_type); };
+    return find_loop_by_frame(memory, layout, thread, {"run", "trio/_core/_run.py", "runner"}, is_runner, runner);
 }
 
 bool list_trio_tasks(Memory& memory, const Layout& layout, const TrioModule& trio, Address runner, std::size_t most,

@@ -5,6 +5,8 @@
 // places are looked up once. Everything is bounded, and checked by its type before it is believed.
 #pragma once
 
+#include "python/loop_frames.h"
+
 #include <pyprof/layout.h>
 #include <pyprof/memory.h>
 
@@ -33,19 +35,8 @@ struct TrioModule {
 // sys.modules["trio._core._run"]; nothing where it is not loaded, or where its classes are not as they are known.
 [[nodiscard]] std::optional<TrioModule> find_trio(Memory& memory, const Layout& layout, Address interpreter);
 
-// A trio.run() that goes on in a thread.
-struct TrioRun {
-    Address interpreter{};
-    Address thread{};
-    Address runner{};
-};
-enum class TrioSearch : std::uint8_t {
-    kFound,
-    kNone,     // the thread's frames were read to their end
-    kUnknown,  // they were not
-};
 // The Runner of which the thread's frame of trio.run() holds; guest mode has no such frame.
-TrioSearch find_trio_runner(Memory& memory, const Layout& layout, const TrioModule& trio, Address thread, Address& runner);
+FrameSearch find_trio_runner(Memory& memory, const Layout& layout, const TrioModule& trio, Address thread, Address& runner);
 
 // Appends the tasks of a Runner, but for the one that is trio's own. False: they can't be read.
 bool list_trio_tasks(Memory& memory, const Layout& layout, const TrioModule& trio, Address runner, std::size_t most,

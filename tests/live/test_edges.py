@@ -10,7 +10,7 @@ import pytest
 import harness
 import packages
 from harness import Program, dump, plain, pyprof, record, record_until
-from test_async import LONE, OWN_FILES, check_running_tasks, counts_of, expected_of, mixes, shape, start
+from test_async import LONE, MAY_LACK, OWN_FILES, check_running_tasks, counts_of, expected_of, mixes, shape, start
 
 
 # --- what a dump says, written as expect.py writes it -------------------------------------------
@@ -80,6 +80,20 @@ def test_every_wait_in_a_dump(python):
         (thread,) = [thread for thread in document["threads"] if thread["name"].startswith("s18")]
         assert by_name["s18"]["workers"] == [thread["native_id"]]
         assert sum(len(task["workers"]) for task in document["tasks"]) == 1
+
+
+def test_tasks_of_asyncio_without_its_accelerator(any_python, tmp_path):
+    with start(any_python, "python_only.py", "waiting.py") as program:
+        told = program.report()
+        document = dump(program.ready().pid)
+        recording = record(program.pid, tmp_path, 0.5, 100, "--async=all")
+    assert document["asyncio_problem"] is None
+    expected = expected_of(told)
+    assert set(leaves_of(document)) - LONE == expected
+    assert {task["thread"] for task in document["tasks"]} == {program.pid}
+    counts, _ = counts_of(recording)
+    assert set(counts) - LONE <= expected
+    assert expected - set(counts) <= MAY_LACK
 
 
 def backports(interpreter):

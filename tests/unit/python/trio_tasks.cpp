@@ -136,13 +136,13 @@ TEST_CASE("trio: nurseries and tasks without end are not read") {
         ProcessBuilder::ThreadSpec of;
         of.interpreter = interpreter;
         const Address thread = trio.builder.thread(of);
-        CHECK(find_trio_runner(trio.memory, trio.builder.layout(), trio.trio, thread, runner) != TrioSearch::kFound);
+        CHECK(find_trio_runner(trio.memory, trio.builder.layout(), trio.trio, thread, runner) != FrameSearch::kFound);
         ProcessBuilder::FrameSpec spec;
         spec.code = trio.builder.code({});
         const Address frame = trio.builder.heap_frame(spec);
         spec.back = frame;
         trio.builder.put_frame(frame, spec);
         trio.builder.set_leaf(thread, frame);
-        CHECK(find_trio_runner(trio.memory, trio.builder.layout(), trio.trio, thread, runner) == TrioSearch::kUnknown);
+        CHECK(find_trio_runner(trio.memory, trio.builder.layout(), trio.trio, thread, runner) == FrameSearch::kUnknown);
     });
 }

@@ -27,7 +27,7 @@ struct HubWorld : AsyncWorld {
     }
     // A switch of greenlets.
     void step() {
-        builder.put_field(thread, layout_without_asyncio(builder.layout()).thread.context_version,
+        builder.put_field(thread, layout_without_accelerator(builder.layout()).thread.context_version,
                           count += 2);
     }
     void start() { AsyncWorld::start(async_options(AsyncMode::kAll)); }
