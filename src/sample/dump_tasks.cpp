@@ -14,6 +14,21 @@
 
 namespace pyprof {
 
+namespace {
+
+// uvloop.run() wraps the coroutine that it is given into one of its own, which is machinery. True: it was left out.
+bool leave_out_wrapper(DumpTask& task) {
+    if (task.frames.size() < 2) return false;
+    const DumpFrame& outermost = task.frames.back();
+    const bool is_wrapper = (outermost.name == "run.<locals>.wrapper" || outermost.name == "wrapper") && outermost.file.ends_with("uvloop/__init__.py");
+    if (!is_wrapper) return false;
+    task.frames.pop_back();
+    task.coroutine = task.frames.back().name;
+    return true;
+}
+
+}  // namespace
+
 std::vector<DumpFrame> DumpTasks::text_of(std::vector<RawFrame> frames) {
     Walk walk;
     walk.frames = std::move(frames);
@@ -164,9 +179,11 @@ void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const
     for (std::size_t i = 0; i < sweep_.tasks.size(); ++i) place_of[raw(sweep_.tasks[i].address)] = place[i];
 
     dump.tasks.clear();
+    std::vector<std::uint8_t> lacks_wrapper(sweep_.tasks.size(), 0);  // by place
     for (const TaskIndex index : sorted) {
         const AsyncTask& task = sweep_.tasks[index];
         DumpTask shown = describe(task, walks);
+        lacks_wrapper[place[index]] = leave_out_wrapper(shown) ? 1 : 0;
         const auto awaited = is_task(task.waits_for_kind) ? place_of.find(raw(task.waits_for)) : place_of.end();
         if (awaited != place_of.end()) shown.waiting_on_task = awaited->second;
         if (joined[index].size() == 1) shown.waiting_on_task = place[joined[index].front()];
@@ -182,6 +199,11 @@ void DumpTasks::look(const ThreadList& threads, bool is_stopped, std::span<const
             if (waiter.future == task.fills) shown.waiting_threads.push_back(waiter.native_id);
         }
         dump.tasks.push_back(std::move(shown));
+    }
+    for (DumpTask& task : dump.tasks) {
+        for (DumpTask::Awaiter& awaiter : task.awaiters) {
+            if (lacks_wrapper[awaiter.task] != 0 && awaiter.depth > 1) --awaiter.depth;
+        }
     }
 }
 

@@ -285,6 +285,17 @@ def test_running_tasks_on_uvloop(interpreter, tmp_path, note, mode):
     check_running_tasks(interpreter, tmp_path, note, mode, "--uvloop", variables=variables)
 
 
+@pytest.mark.parametrize("interpreter", those_of_names("3.12"))
+def test_a_dump_leaves_out_what_uvloop_wraps_around_main(interpreter):
+    variables = {"PYTHONPATH": packages.directory_with(interpreter, *PACKAGES["aiohttp"], *PACKAGES["uvloop"])}
+    with Program(interpreter, "async/busy.py", "--uvloop", variables=variables) as program:
+        program.report()
+        tasks = dump(program.ready().pid)["tasks"]
+    (main,) = [task for task in tasks if not task["awaited_by"] and task["coroutine"] == "main"]
+    assert [frame["name"] for frame in main["frames"]] == ["main"]
+    assert not [frame for task in tasks for frame in task["frames"] if frame["file"].endswith("uvloop/__init__.py")]
+
+
 @pytest.mark.parametrize("interpreter, server, loop", servers())
 def test_a_server_under_load(interpreter, tmp_path, server, loop):
     needed = PACKAGES[server] + PACKAGES[loop] + backports(interpreter) * (server == "uvicorn")
