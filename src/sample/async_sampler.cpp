@@ -30,6 +30,7 @@ constexpr std::uint32_t kForgetAfter = 1U << 16;
 constexpr std::size_t kMostViews = 1U << 16;
 constexpr std::size_t kMostOwners = 1U << 16;
 constexpr nanoseconds kPauseToLearn = std::chrono::milliseconds(200);
+constexpr nanoseconds kPauseToFind = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -53,8 +54,14 @@ AsyncSampler::AsyncSampler(Target& target, const Layout& layout, StackTable& sta
 }
 
 void AsyncSampler::set_threads(const ThreadList& threads) {
+    const bool are_known = std::equal(threads.interpreters.begin(), threads.interpreters.end(), threads_.interpreters.begin(), threads_.interpreters.end(),
+                                      [](const InterpreterState& a, const InterpreterState& b) { return a.address == b.address && a.id == b.id; });
     threads_ = threads;
-    reader_.find(threads_.interpreters);
+    // Threads come and go more often than modules are loaded, and to ask for those takes some dozens of reads.
+    if (!are_known || now_ >= next_find_) {
+        next_find_ = now_ + kPauseToFind;
+        reader_.find(threads_.interpreters);
+    }
     if (!reader_.is_found()) return;
     // A loop may have begun in a thread that had none, or ended.
     const std::vector<RunningLoop>& running = reader_.find_loops(threads_);

@@ -332,6 +332,7 @@ private:
     std::chrono::nanoseconds start_{-1};
     std::chrono::nanoseconds weight_{0};
     std::chrono::nanoseconds next_look_{0};
+    std::chrono::nanoseconds next_find_{0};
     AsyncioReader::Hold hold_;
     bool is_fresh_ = false;      // looked at in this tick
     bool must_look_again_ = false;  // though nothing moves: what was read once is to be read twice

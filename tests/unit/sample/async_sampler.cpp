@@ -231,3 +231,31 @@ TEST_CASE("async sampler: a task that outlives what waited for it stays below th
         });
     }
 }
+
+TEST_CASE("async sampler: where threads come and go, what is loaded is not asked for each time") {
+    for_each_loop([](LoopWorld& world) {
+        world.builder.set_modules(world.interpreter, world.builder.dict({{"sys", world.builder.none()}, {"threading", world.builder.none()}}));
+        world.sampler = std::make_unique<AsyncSampler>(world.target, world.builder.layout(), world.stacks, world.codes, world.stack_builder,
+                                                       world.epoch, async_options(AsyncMode::kAll));
+        const auto reads = [&] {
+            world.memory().reset_counts();
+            world.sampler->set_threads(world.threads);
+            return world.memory().reads();
+        };
+        world.begin_tick();
+        CHECK(reads() > 0);
+        for (int i = 0; i < 10; ++i) {
+            world.begin_tick(10ms);
+            CHECK(reads() == 0);
+        }
+        // It is loaded by now, and that is seen a while later, or when there is another interpreter.
+        world.sleeping("Task-1", "idle");
+        world.asyncio.publish(world.interpreter, world.listed);
+        CHECK(reads() == 0);
+        CHECK_FALSE(world.sampler->is_found());
+        world.begin_tick(500ms);
+        CHECK(reads() > 0);
+        CHECK(world.sampler->is_found());
+        CHECK(world.sampler->has_loop(world.thread));
+    });
+}
