@@ -2,14 +2,17 @@
 //
 // A small asyncio that is damaged: a look at its tasks ends, and what it finds holds together. Input: layout
 // (1), then changes (support/damage.h).
+#include "fuzz_layouts.h"
 #include "python/asyncio_tasks.h"
 #include "python/coroutine_origin.h"
 #include "python/greenlets.h"
 #include "python/task_holders.h"
+#include "python/thread_waits.h"
 #include "python/trio_tasks.h"
 #include "support/asyncio_builder.h"
 #include "support/damage.h"
 #include "support/fake_target.h"
+#include "support/frame_holding.h"
 
 #include <cstring>
 
@@ -68,6 +71,7 @@ void look_beside(Memory& memory, const Layout& layout, const AsyncioLayout& asyn
             holder.code = code;
             read_locals(memory, layout, holder, locals);
             check(locals.size() <= kMostLocals, "locals of a frame");
+            (void)read_awaited_future(memory, layout, holder);
             greenlets.find_between(memory, holder, object, frames);
             greenlets.find_between_frames(memory, holder, object, frames);
             work.find(memory, {object, holder, WorkerFrame::Kind::kThreadPool}, found);
@@ -120,7 +124,8 @@ void look_for_trio(Memory& memory, const Layout& layout, std::span<const Address
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 1) return 0;
-    const Layout layout = *layout_of(3, static_cast<int>(8 + data[0] % 5));
+    const auto& layouts = test::fuzz_layouts();
+    const Layout& layout = layouts[data[0] % layouts.size()].layout;
     test::FakeTarget target("/bin/python");
     test::ProcessBuilder builder(target.fake(), layout, kBase);
     test::AsyncioBuilder asyncio(builder);
@@ -130,20 +135,36 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Address parent = asyncio.task({"Task-7", asyncio.coroutine("root", asyncio.future_iter(child)), child});
     asyncio.add_wakeup(future, child);
     asyncio.add_wakeup(child, parent);
+    // What the parent's end fills, and with that the future of another loop.
+    const Address callbacks = test::list_of(builder, {asyncio.chain_to(asyncio.future())});
+    const Address given = builder.instance("Future", {{"_done_callbacks", callbacks}});
+    asyncio.add_chain(parent, given);
+    const Address loop = builder.object(64);
+    for (const Address task : {child, parent}) builder.put_field(task, asyncio.layout().future.loop, raw(loop));
     const Address end = builder.allocate(8);
     const std::uint64_t words = distance(kBase, end) / 8;
     // An interpreter's state is large and has one field that matters here.
     const Address interpreter = builder.interpreter();
-    asyncio.publish(interpreter, {parent, child});
+    test::ProcessBuilder::ThreadSpec of_loop;
+    of_loop.interpreter = interpreter;
+    const Address thread = builder.thread(of_loop);
+    asyncio.publish_places(target);
+    const bool has_list = has(asyncio.layout().task.node);
+    if (has_list) asyncio.link(thread, {parent, child});
+    asyncio.publish(interpreter, has_list ? std::vector<Address>{} : std::vector<Address>{parent, child});
+    asyncio.set_loop(thread, loop, test::FakeTarget::kPid);
+    asyncio.set_count(thread, 1);
 
     ThreadList threads;
     threads.interpreters.push_back({interpreter, 0});
+    threads.threads.push_back({thread, interpreter, 1, test::FakeTarget::kPid, true});
     StackTable stacks;
     AsyncioReader reader(target, layout, stacks);
     check(reader.find(threads.interpreters), "an undamaged asyncio is found");
     TaskSweep sweep;
     look(reader, threads, false, sweep);
     check(sweep.tasks.size() == 2 && sweep.edges.size() == 1, "an undamaged asyncio is read");
+    for (const AsyncTask& task : sweep.tasks) check((task.address == parent) == (task.fills == given), "what its end fills is told");
     for (std::size_t i = 0; 1 + (i + 1) * 5 <= size && i < kMostChanges; ++i) {
         test::damage(target.fake(), kBase, data + 1 + i * 5, words);
         if (i % 4 == 3) look(reader, threads, i % 8 == 3, sweep);
@@ -155,7 +176,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         check(origin.size() <= 256, "frames of an origin");
     }
     const auto code = read_pointer(target.memory(), sweep.frames.empty() ? leaf : sweep.frames.front().address);
-    const Address places[] = {future, leaf, child, parent, code.value_or(kNullAddress),
+    const Address places[] = {future, leaf, child, parent, given, code.value_or(kNullAddress),
                               sweep.frames.empty() ? leaf : sweep.frames.front().code};
     look_beside(target.memory(), layout, asyncio.layout(), places);
     look_for_holders(target.memory(), layout, places);

@@ -4,11 +4,11 @@
 // allocate no more than they say, on every layout, while the memory changes under them.
 // Input: layout (1), when it changes (1), changes (1), so many changes of {offset (2), value (1)}, then the
 // memory at kBase. A word whose upper half is 0xf00d.... is a pointer into it, so that chains are found.
+#include "fuzz_layouts.h"
 #include "sample/epoch.h"
 #include "sample/mend.h"
 #include "sample/proof.h"
 #include "support/fake_memory.h"
-#include "support/known_layouts.h"
 
 using namespace pyprof;
 
@@ -16,14 +16,6 @@ namespace {
 
 constexpr Address kBase{0x7f1000000000};
 constexpr std::size_t kMostBytes = 16 * 1024;
-
-const std::vector<test::KnownLayout>& layouts() {
-    static const std::vector<test::KnownLayout> all = [] {
-        const std::string here = __FILE__;
-        return test::known_layouts(here.substr(0, here.rfind("/fuzz/")));
-    }();
-    return all;
-}
 
 // Its words may be pointers: see above.
 std::vector<std::byte> image_of(std::span<const std::uint8_t> input) {
@@ -61,7 +53,7 @@ void check_walk(const Walk& walk) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 16 || size > kMostBytes) return 0;
-    const Layout& layout = layouts()[data[0] % layouts().size()].layout;
+    const Layout& layout = test::fuzz_layouts()[data[0] % test::fuzz_layouts().size()].layout;
     const std::size_t changes_bytes = std::size_t{3} * (data[2] % 32);
     if (size < 3 + changes_bytes + 8) return 0;
     const std::span<const std::uint8_t> input(data, size);

@@ -166,9 +166,9 @@ def watch():
     save("watch", "config-broken", b"\1functions = [\nrate = -1e999\n")
 
 
-def changes_of(subject, words):
+def changes_of(subject, words, choices=5):
     """Changes of single words of the target's own small program: five bytes each, see tests/support/damage.h."""
-    for choice in range(5):
+    for choice in range(choices):
         save(subject, "whole-%d" % choice, bytes([choice]))
         for step in (1, 7, 31):
             changes = b"".join(struct.pack("<HBH", place, kind, place * 3 + kind)
@@ -177,7 +177,7 @@ def changes_of(subject, words):
 
 
 def asyncio():
-    changes_of("asyncio", 700)
+    changes_of("asyncio", 800, choices=15)  # see fuzz_layouts.h
 
 
 def gevent():
