@@ -431,7 +431,10 @@ void AsyncioReader::look_at(Interpreter& interpreter, const ThreadList& threads,
         const auto known = has_nodes ? index_.find(raw(greenlet)) : index_.end();
         return known != index_.end() && nodes_[known->second].verdict == Node::Verdict::kGone;
     });
-    if (has_nodes) keep_nodes(sweep);
+    if (!has_nodes) return;
+    const auto first = static_cast<TaskIndex>(sweep.tasks.size());
+    keep_nodes(sweep);
+    if (wants_holders_ && left_.empty()) add_holders(interpreter, sweep, first);
 }
 
 void AsyncioReader::look(const ThreadList& threads, TaskSweep& sweep, const Hold& hold) {

@@ -18,6 +18,14 @@ inline void sort_once(std::vector<std::uint64_t>& numbers) {
     numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
+// By what a task is known again: another one at its address differs in one of these, nearly always.
+struct TaskKey {
+    Address task{}, coroutine{}, context{};
+    std::uint64_t identity = 0;
+    friend bool operator==(const TaskKey&, const TaskKey&) = default;
+};
+inline TaskKey key_of(const AsyncTask& task) { return {task.address, task.coroutine, task.context, task.identity}; }
+
 struct AsyncioReader::Interpreter {
     Interpreter(const Layout& layout, const AsyncioLayout& asyncio, Memory& memory)
         : kinds(layout), coroutines(layout, asyncio.coroutine, kinds), awaiters(layout, asyncio, kinds), greenlets(layout, kinds, memory), work(layout, kinds, awaiters), holders(layout, kinds), gc(layout, memory) {}
@@ -54,6 +62,13 @@ struct AsyncioReader::Interpreter {
     GcLists gc;
     std::chrono::nanoseconds next_walk{0}, next_new{0};
     std::vector<Address> listed;  // tasks of this look, each once
+    // Of tasks that nobody awaits: the one that was found to hold it. Null: none was.
+    struct Held {
+        TaskKey task, holder;
+    };
+    tsl::robin_map<std::uint64_t, Held> held;
+    std::chrono::nanoseconds next_search{0};
+    int searches_in_vain = 0;  // in a row
     // Up to 3.11 a loop's holder names the process: a forked child inherits one that is not its own. 0: not known.
     pid_t own_pid = 0;
 };

@@ -39,6 +39,8 @@ void TaskSweep::clear() {
     torn_tasks.clear();
     broken_lists = 0;
     was_held = false;
+    searched = std::chrono::nanoseconds{0};
+    is_unfinished = false;
 }
 
 AsyncioReader::AsyncioReader(Target& target, const Layout& layout, StackTable& stacks)
@@ -333,20 +335,6 @@ void AsyncioReader::resolve_edges(TaskSweep& sweep) {
             sweep.edges.back().depth = interpreters_.front()->holders.depth_of(*pages_, frames, awaiter.group);
         }
     }
-}
-
-// Nobody awaits them, and they are not what their loop runs for: who holds them is who made them, probably.
-void AsyncioReader::find_holders(TaskSweep& sweep) {
-    if (interpreters_.size() != 1) return;  // a task is held by one of its own interpreter
-    std::vector<std::uint8_t> has_awaiter(sweep.tasks.size(), 0);
-    for (const TaskEdge& edge : sweep.edges) has_awaiter[edge.task] = 1;
-    std::vector<TaskHolders::Entry> entries;
-    for (std::size_t i = 0; i < sweep.tasks.size(); ++i) {
-        const AsyncTask& task = sweep.tasks[i];
-        entries.push_back({task.address, sweep.frames_of(task), task.name.number, task.state != TaskState::kRunning,
-                           has_awaiter[i] == 0 && !task.is_loops_own});
-    }
-    interpreters_.front()->holders.find(*pages_, entries, sweep.edges);
 }
 
 void AsyncioReader::sweep(const ThreadList& threads, bool is_stopped, TaskSweep& sweep) {

@@ -26,6 +26,7 @@
 #include <tsl/robin_map.h>
 #include <tsl/robin_set.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -101,6 +102,8 @@ struct TaskSweep {
     std::vector<Address> torn_tasks;  // ... of a look
     std::uint32_t broken_lists = 0;   // task lists that could not be read to their end
     bool was_held = false;            // threads were held for a copy
+    std::chrono::nanoseconds searched{0};  // processor time, for who holds what: that has a budget of its own
+    bool is_unfinished = false;  // who holds what could not be told yet: the next look may
 
     [[nodiscard]] std::span<const RawFrame> frames_of(const AsyncTask& task) const {
         return std::span(frames).subspan(task.first_frame, task.frame_count);
@@ -131,6 +134,8 @@ public:
     // can be copied they are read while `hold` (which may be empty) holds its thread. What never held still is
     // counted as torn.
     void look(const ThreadList& threads, TaskSweep& sweep, const Hold& hold);
+    // Whether look() is to tell who holds tasks that nobody awaits.
+    void want_holders(bool wants) { wants_holders_ = wants; }
     // One task and all above it; its index, or nothing where it did not hold still or is no task (any more). The
     // sweep's loops say what they had counted at that moment.
     std::optional<TaskIndex> read_path(Address task, Address interpreter, TaskSweep& sweep);
@@ -202,7 +207,10 @@ private:
     bool list_set(Interpreter& interpreter, Address set, bool is_weak);
     void read_tasks(Interpreter& interpreter, TaskSweep& sweep);
     void resolve_edges(TaskSweep& sweep);
+    // src/python/asyncio_holders.cpp
     void find_holders(TaskSweep& sweep);
+    void add_holders(Interpreter& interpreter, TaskSweep& sweep, TaskIndex first);
+    void search_holders(Interpreter& interpreter, TaskSweep& sweep, TaskIndex first, const std::vector<TaskIndex>& wanted);
     [[nodiscard]] bool is_claim_alone(const FoundAwaiter& awaiter) const;
 
     // src/python/asyncio_one_task.cpp
@@ -251,6 +259,7 @@ private:
     bool is_stopped_ = false;
     bool is_single_ = false;  // pages are copied once: a list that makes sense is taken
     std::uint32_t looks_ = 0;
+    bool wants_holders_ = false;
     bool is_too_fast_ = false;  // parts were read in vain: the next look does not try them again
     std::vector<RunningLoop> watched_;
     tsl::robin_map<std::uint64_t, std::vector<std::uint64_t>> paths_pages_;  // by task: where its path stood last

@@ -50,6 +50,7 @@ AsyncSampler::AsyncSampler(Target& target, const Layout& layout, StackTable& sta
       wrapper_names_{stacks.intern_string("wrapper"), stacks.intern_string("run.<locals>.wrapper")},
       trio_names_{stacks.intern_string("unrolled_run"), stacks.intern_string("get_events"), stacks.intern_string("EpollIOManager.get_events")},
       worker_names_{stacks.intern_string("run"), stacks.intern_string("_WorkItem.run"), stacks.intern_string("WorkerThread.run")} {
+    reader_.want_holders(options.with_inferred && options.mode == AsyncMode::kAll);
     intern_loops_names();
 }
 
@@ -130,7 +131,7 @@ void AsyncSampler::look() {
     find_candidates();
     add_loops(all_.sweep.loops);
     is_fresh_ = true;
-    const nanoseconds took = thread_cpu_time() - began;
+    const nanoseconds took = thread_cpu_time() - began - all_.sweep.searched;
     // The first look reads page by page what later ones have in one call; it may find little of what moves.
     const bool may_pause = looks_ > kFirstLooks || all_.sweep.torn <= candidates_.size();
     next_look_ = took > kLongLook && may_pause ? now_ + kPauseAfterLook * took : nanoseconds{0};

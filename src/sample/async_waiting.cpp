@@ -80,7 +80,9 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
         if (!is_still && !is_last_) look();  // a task that was seen to wait tells where the stem ends, as soon as it runs
         return false;
     }
-    if ((!is_still || must_look_again_) && !is_last_) loop->is_current = false;
+    // Who holds what may take a second look; within a pause what is known stands.
+    const bool is_unfinished = all_.sweep.is_unfinished && now_ >= next_look_;
+    if ((!is_still || must_look_again_ || is_unfinished) && !is_last_) loop->is_current = false;
     if (!loop->is_current) {
         look();
         loop = find_loop(thread);

@@ -160,6 +160,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     threads.threads.push_back({thread, interpreter, 1, test::FakeTarget::kPid, true});
     StackTable stacks;
     AsyncioReader reader(target, layout, stacks);
+    reader.want_holders(true);
     check(reader.find(threads.interpreters), "an undamaged asyncio is found");
     TaskSweep sweep;
     look(reader, threads, false, sweep);

@@ -117,6 +117,17 @@ void AsyncioBuilder::set_executing(Address coroutine) {
     }
 }
 
+// Behind the place of what it awaits, which counts as a variable, too.
+void AsyncioBuilder::set_variable(Address coroutine, Address object) {
+    const Layout& layout = builder_.layout();
+    const RawFrame frame = frame_of(coroutine);
+    if (with_variable_.insert(frame.code).second) {
+        builder_.put_field(frame.code, layout.code.local_names, raw(builder_.tuple(std::array{builder_.str("awaited"), builder_.str("held")})));
+        builder_.put_field(frame.code, layout.code.nlocalsplus, 2, 4);
+    }
+    builder_.memory().put(frame.address + at(layout.frame.localsplus) + 8, raw(object));
+}
+
 Address AsyncioBuilder::future_iter(Address future) {
     const Address iter = builder_.object(32 + builder_.layout().object.header_size, iter_type_);
     builder_.memory().put(iter + builder_.layout().object.header_size, raw(future));

@@ -10,6 +10,7 @@
 #include "python/asyncio_layouts.h"
 #include "python/frames.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ public:
     // It goes on: it executes, or stands at an await again, behind so many local variables.
     void set_executing(Address coroutine);
     void set_awaiting(Address coroutine, Address awaits, std::uint64_t locals = 0);
+    // It holds this in a variable.
+    void set_variable(Address coroutine, Address object);
     // Its frame, as it stands in memory.
     RawFrame frame_of(Address coroutine);
     // FutureIter over a future.
@@ -70,6 +73,7 @@ private:
 
     ProcessBuilder& builder_;
     AsyncioLayout asyncio_;
+    std::set<Address> with_variable_;  // codes
     Address future_type_{}, task_type_{}, coroutine_type_{}, iter_type_{}, weakref_type_{}, set_type_{};
     Address wakeup_type_{}, wakeup_definition_{}, tuple_type_{}, function_type_{}, cell_type_{}, current_tasks_{};
 };

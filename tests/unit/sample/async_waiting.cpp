@@ -371,3 +371,49 @@ TEST_CASE("waiting tasks: one that outlives what waited for it stays below that"
         });
     }
 }
+
+TEST_CASE("waiting tasks: one that nobody awaits stands below the one whose variable holds it") {
+    for (const bool with_inferred : {true, false}) {
+        for_each_loop([&](LoopWorld& world) {
+            const Made parent = world.sleeping("Task-1", "parent");
+            const Made child = world.sleeping("Task-2", "child");
+            world.asyncio.set_variable(parent.coroutine, child.task);
+            AsyncOptions options = all_tasks();
+            options.with_inferred = with_inferred;
+            world.start(options);
+            for (int i = 0; i < 4; ++i) world.tick();  // until the pages are known on which all of it stands
+            const std::string below = with_inferred ? "main;run_forever;[task parent];parent;[spawned, inferred];" : "main;run_forever;";
+            const Recording expected{{"main;run_forever;[task parent];parent", {1, 1ms}}, {below + "[task child];child", {1, 1ms}}};
+            CHECK(world.tick() == expected);
+            // It is remembered while both live.
+            world.asyncio.set_variable(parent.coroutine, world.builder.none());
+            world.step();
+            CHECK(world.tick() == expected);
+        });
+    }
+}
+
+TEST_CASE("waiting tasks: what is awaited and holds who waits for it has not made that one") {
+    for_each_loop([](LoopWorld& world) {
+        const Made child = world.sleeping("first", "child");
+        const Made parent = world.waiting("second", "parent", child.task);
+        world.asyncio.set_variable(child.coroutine, parent.task);
+        world.start(all_tasks());
+        for (int i = 0; i < 5; ++i) CHECK(world.tick() == Recording{{"main;run_forever;[task second];parent;[task first];child", {1, 1ms}}});
+    });
+}
+
+TEST_CASE("waiting tasks: who holds a task is told of no other one at its place") {
+    for_each_loop([](LoopWorld& world) {
+        const Made parent = world.sleeping("parent", "parent");
+        const Made child = world.sleeping("child", "child");
+        world.asyncio.set_variable(parent.coroutine, child.task);
+        AsyncOptions options = all_tasks();
+        world.start(options);
+        for (int i = 0; i < 4; ++i) world.tick();
+        world.asyncio.set_variable(parent.coroutine, world.builder.none());
+        world.replace(child);
+        const Recording expected{{"main;run_forever;[task parent];parent", {1, 1ms}}, {"main;run_forever;[task child];child", {1, 1ms}}};
+        for (int i = 0; i < 3; ++i) CHECK(world.tick() == expected);
+    });
+}
