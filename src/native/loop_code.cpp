@@ -19,7 +19,7 @@ using Parts = std::vector<ModuleFile::Section>;
 
 void add_parts(const ElfImage& image, Parts& parts) {
     std::size_t left = kMostSymbols;
-    for (const GElf_Word table : {SHT_DYNSYM, SHT_SYMTAB}) {
+    for (const GElf_Word table : {GElf_Word{SHT_DYNSYM}, GElf_Word{SHT_SYMTAB}}) {
         image.for_each_symbol(table, left, [&](const GElf_Sym& symbol, std::size_t string_section) {
             if (symbol.st_shndx == SHN_UNDEF || symbol.st_size == 0 || parts.size() >= kMostParts) return;
             const char* name = elf_strptr(image.get(), string_section, symbol.st_name);
