@@ -10,7 +10,7 @@ import pytest
 import harness
 import packages
 from harness import Program, dump, plain, pyprof, record, record_until
-from test_async import LONE, MAY_LACK, OWN_FILES, check_running_tasks, counts_of, expected_of, mixes, shape, start
+from test_async import LONE, MAY_LACK, OWN_FILES, check_running_tasks, counts_of, expected_of, is_told, mixes, shape, start
 
 
 # --- what a dump says, written as expect.py writes it -------------------------------------------
@@ -59,16 +59,18 @@ def leaves_of(document):
 
 
 def test_every_wait_in_a_dump(python):
-    with start(python, "waiting.py") as program:
+    with start(python, "waiting.py", "--account") as program:
         told = program.report()
+        account = program.report()
         document = dump(program.ready().pid)
         assert document["torn_tasks"] == 0
+        assert_whole(document, account)
         texts = leaves_of(document)
         expected = expected_of(told)
         assert set(texts) - expected <= LONE
         assert expected - set(texts) == set()
         assert texts.count("s2 [s2_c] s2_c s2_d") == 3
-        assert texts.count("s22 [s22_consumer] s22_consumer") == 20
+        assert texts.count("s22 [s22_consumer] s22_consumer") == 100
         by_name = {task["coroutine"].rsplit(".", 1)[-1]: task for task in document["tasks"]}
         sources = {name: {edge["source"] for edge in by_name[name]["awaited_by"]} for name in by_name}
         assert sources["s1_b"] == {"await"} and sources["s2_c"] == {"gather"} and sources["s7_child"] == {"wait"}
@@ -79,7 +81,19 @@ def test_every_wait_in_a_dump(python):
         # The thread that works for s18, and for nobody else.
         (thread,) = [thread for thread in document["threads"] if thread["name"].startswith("s18")]
         assert by_name["s18"]["workers"] == [thread["native_id"]]
-        assert sum(len(task["workers"]) for task in document["tasks"]) == 1
+        in_threads = [task for task in document["tasks"] if task["workers"]]
+        assert {plain(task["coroutine"]) for task in in_threads} == {"s18", "s18_thread"} & set(told)
+        assert {len(task["workers"]) for task in in_threads} == {1}
+
+
+def assert_whole(document, account):
+    """Each task is there, and has all frames that the program tells of it, and no other."""
+    found = {task["id"]: task for task in document["tasks"]}
+    assert len(found) == len(document["tasks"])
+    assert set(found) == {task["id"] for task in account["tasks"]}
+    for task in account["tasks"]:
+        frames = [harness.Frame(frame["name"], frame["file"], frame["line"]) for frame in reversed(found[task["id"]]["frames"])]
+        assert is_told(frames, task["frames"]), (task, frames)
 
 
 def test_tasks_of_asyncio_without_its_accelerator(any_python, tmp_path):
@@ -282,13 +296,13 @@ PACKAGES = {
 @pytest.mark.parametrize("interpreter", those_of_names("3.12"))
 def test_running_tasks_on_uvloop(interpreter, tmp_path, note, mode):
     variables = {"PYTHONPATH": packages.directory_with(interpreter, *PACKAGES["aiohttp"], *PACKAGES["uvloop"])}
-    check_running_tasks(interpreter, tmp_path, note, mode, "--uvloop", variables=variables)
+    check_running_tasks(interpreter, tmp_path, note, mode, "--uvloop.run", variables=variables)
 
 
 @pytest.mark.parametrize("interpreter", those_of_names("3.12"))
 def test_a_dump_leaves_out_what_uvloop_wraps_around_main(interpreter):
     variables = {"PYTHONPATH": packages.directory_with(interpreter, *PACKAGES["aiohttp"], *PACKAGES["uvloop"])}
-    with Program(interpreter, "async/busy.py", "--uvloop", variables=variables) as program:
+    with Program(interpreter, "async/busy.py", "--uvloop.run", variables=variables) as program:
         program.report()
         tasks = dump(program.ready().pid)["tasks"]
     (main,) = [task for task in tasks if not task["awaited_by"] and task["coroutine"] == "main"]

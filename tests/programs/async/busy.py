@@ -5,11 +5,10 @@ Each scenario is a task of its own below main; scenario() holds the stack below 
 Arguments: names of scenarios, none for all. They run until the program is ended.
 """
 import asyncio
-import sys
 import time
 import types
 
-from expect import chosen, ready, scenario
+from expect import chosen, ready, run, scenario
 
 SLICE = 0.002  # seconds of work a turn
 
@@ -18,15 +17,18 @@ def turn():
     return time.perf_counter() + SLICE
 
 
-@scenario("b14 [b14_child] b14_child b14_one b14_two b14_three b14_work")
+@scenario("b14 [b14_child] b14_child b14_one b14_two b14_three b14_four b14_work")
 async def b14():
     def b14_work():
         end = turn()
         while time.perf_counter() < end:
             pass
 
-    def b14_three():
+    def b14_four():
         b14_work()
+
+    def b14_three():
+        b14_four()
 
     def b14_two():
         b14_three()
@@ -42,7 +44,7 @@ async def b14():
     await asyncio.gather(b14_child())
 
 
-@scenario("b15" + " b15_again" * 30 + " b15_work")
+@scenario("b15" + " b15_again" * 50 + " b15_work")
 async def b15():
     def b15_work():
         end = turn()
@@ -57,7 +59,7 @@ async def b15():
             await asyncio.sleep(0)
 
     while True:
-        await b15_again(30)
+        await b15_again(50)
 
 
 @scenario("b16 [b16_reader] b16_reader b16_outer b16_inner b16_work")
@@ -152,10 +154,4 @@ async def main():
     await asyncio.gather(*tasks)
 
 
-if sys.argv[1:] == ["--uvloop"]:
-    import uvloop
-
-    sys.argv.pop()
-    uvloop.run(main())
-else:
-    asyncio.run(main())
+run(main())

@@ -3,10 +3,14 @@
 
 A stack is written root first, `a [b] b c`: functions of the program by their plain names, `[b]` where task b
 begins, `+` before a task that its parent started and does not wait for. Frames of asyncio's own files are
-left out; so is what stands above the scenario (`main` waits for all of them).
+left out; so is what stands above the scenario (`main` waits for all of them). With --account a program also
+tells all frames of all of its tasks, in a line before "ready": see account.py.
 """
+import asyncio
 import json
 import sys
+
+from account import account
 
 SCENARIOS = {}
 
@@ -30,4 +34,20 @@ def chosen():
 
 
 def ready():
+    if "--account" in sys.argv:
+        print(json.dumps(account()), flush=True)
     print("ready", flush=True)
+
+
+def run(main):
+    """On asyncio's own loop, or in one of the two ways in which uvloop takes its place."""
+    if "--uvloop.run" in sys.argv:
+        import uvloop
+
+        uvloop.run(main)
+        return
+    if "--uvloop.install" in sys.argv:
+        import uvloop
+
+        uvloop.install()
+    asyncio.run(main)

@@ -9,7 +9,7 @@ import concurrent.futures
 import threading
 import types
 
-from expect import chosen, ready, scenario
+from expect import chosen, ready, run, scenario
 
 FOREVER = 3600
 KEPT = []  # what only the program itself holds
@@ -268,6 +268,17 @@ async def s18():
     await s18_ask()
 
 
+@scenario("s18_thread s18_thread_ask", since=(3, 9))
+async def s18_thread():
+    def s18_thread_work():
+        threading.Event().wait(FOREVER)
+
+    async def s18_thread_ask():
+        await asyncio.to_thread(s18_thread_work)
+
+    await s18_thread_ask()
+
+
 @scenario("s22 [s22_consumer] s22_consumer")
 async def s22():
     queue = asyncio.Queue()
@@ -276,7 +287,7 @@ async def s22():
         while True:
             await queue.get()
 
-    await asyncio.gather(*[s22_consumer() for _ in range(20)])
+    await asyncio.gather(*[s22_consumer() for _ in range(100)])
 
 
 # Who tells a queue that an item is done with does not wake who waits for the next one.
@@ -323,4 +334,4 @@ async def main():
     await asyncio.gather(*tasks)
 
 
-asyncio.run(main())
+run(main())
