@@ -3,7 +3,7 @@
 
 Two comparisons are made of each stack. Its shape is what the program's author wrote down: tasks, and the program's own
 functions, in order. Of tasks that wait the program itself tells all frames (account.py), those of asyncio and other
-libraries included, and all that stands between two tasks must be just those.
+libraries included, and all that stands between two tasks must be just those. docs/testing.md names the scenarios.
 """
 import json
 import re
@@ -171,6 +171,13 @@ def test_waiting_tasks_by_shares(python, tmp_path):
     assert recording.profile.total <= recording.stats["ticks"]
 
 
+# Not yet: which thread runs a loop is read where asyncio's part in C keeps it, so these tasks are of no thread.
+@pytest.mark.xfail(strict=True, reason="a loop is found only where asyncio's part in C has noted it")
+def test_waiting_tasks_without_c(any_python, tmp_path):
+    with start(any_python, "without_c.py", "waiting.py", "--account") as program:
+        check_waiting_tasks(program, tmp_path)
+
+
 def test_speedscope_carries_the_markers_of_tasks(any_python, tmp_path):
     out = tmp_path / "out.speedscope.json"
     with start(any_python, "waiting.py") as program:
@@ -268,7 +275,7 @@ def test_a_process_without_asyncio_costs_nothing(any_python, tmp_path):
     assert recording.stats["task_looks"] == 0 and recording.stats["most_tasks"] == 0
 
 
-def test_tasks_of_two_threads(python, tmp_path):
+def test_tasks_of_several_loops(python, tmp_path):
     with start(python, "loops.py") as program:
         expected = program.report()
         recording = record(program.ready().pid, tmp_path, 1, 100, "--async=all", "--threads")
@@ -283,9 +290,10 @@ def test_tasks_of_two_threads(python, tmp_path):
         if "work" in text or "child" in text:
             # A step's first and last moments lie outside work().
             assert expected[root][0].startswith(text.replace(" [ready]", ""))
-    assert seen.get("rest") == {"t_rest"}
-    assert seen.get("busy", {"t_busy"}) == {"t_busy"}
-    assert any(roots == {"bare"} for roots in seen.values())
+    assert seen.pop("busy", {"t_busy"}) == {"t_busy"}
+    for name in ("rest", "second", "runner"):
+        assert seen.pop(name, None) == ({"t_" + name} if "t_" + name in expected else None)
+    assert list(seen.values()) == [{"bare"}]
 
 
 def test_tasks_outlive_their_starters(any_python, tmp_path):

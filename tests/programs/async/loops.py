@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two loops in two threads, one busy and one at rest; then, in the main thread, one loop after another.
+"""Loops in threads, one of them busy and the others at rest; then, in the main thread, one loop after another.
 
-The functions of the threads carry their names: t_busy and t_rest. The main thread runs asyncio.run twice, a
-runner with a loop of its own, and last a bare run_until_complete that stays.
+The functions of the threads carry their names: t_busy, t_rest, t_second (the second asyncio.run of its thread) and
+t_runner (a runner that makes its own loop). The main thread runs asyncio.run twice, a runner, and last a bare
+run_until_complete that stays.
 """
 import asyncio
 import json
@@ -13,8 +14,11 @@ FOREVER = 3600
 EXPECTED = {
     "t_busy": ["t_busy [t_busy_child] t_busy_child t_busy_work"],
     "t_rest": ["t_rest [t_rest_child] t_rest_child"],
+    "t_second": ["t_second [t_second_child] t_second_child"],
     "bare": ["bare [bare_child] bare_child"],
 }
+if hasattr(asyncio, "Runner"):
+    EXPECTED["t_runner"] = ["t_runner [t_runner_child] t_runner_child"]
 begun = threading.Event()
 
 
@@ -46,6 +50,34 @@ async def t_rest():
     await asyncio.gather(t_rest_child())
 
 
+async def t_second_child():
+    await asyncio.sleep(FOREVER)
+
+
+async def t_second():
+    asyncio.get_running_loop().call_later(0.01, begun.set)
+    await asyncio.gather(t_second_child())
+
+
+def second():
+    asyncio.run(over())
+    asyncio.run(t_second())
+
+
+async def t_runner_child():
+    await asyncio.sleep(FOREVER)
+
+
+async def t_runner():
+    asyncio.get_running_loop().call_later(0.01, begun.set)
+    await asyncio.gather(t_runner_child())
+
+
+def runs_by_itself():
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(t_runner())
+
+
 async def over():
     await asyncio.sleep(0)
 
@@ -61,17 +93,20 @@ async def bare(tell):
 
 def start(name, function):
     begun.clear()
-    threading.Thread(target=lambda: asyncio.run(function()), name=name, daemon=True).start()
+    threading.Thread(target=function, name=name, daemon=True).start()
     begun.wait()
 
 
 def tell():
-    start("busy", t_busy)
+    start("busy", lambda: asyncio.run(t_busy()))
     print(json.dumps(EXPECTED), flush=True)
     print("ready", flush=True)
 
 
-start("rest", t_rest)
+start("rest", lambda: asyncio.run(t_rest()))
+start("second", second)
+if hasattr(asyncio, "Runner"):
+    start("runner", runs_by_itself)
 asyncio.run(over())
 asyncio.run(over())
 if hasattr(asyncio, "Runner"):
