@@ -10,8 +10,8 @@ import pytest
 import harness
 import packages
 from harness import Program, dump, plain, pyprof, record, record_until
-from test_async import (LONE, OWN_FILES, check_running_tasks, check_waiting_tasks, counts_of, expected_of, is_told, mixes,
-                        parts_of, shape, start, strange_parts)
+from test_async import (ENOUGH, LONE, OWN_FILES, check_running_tasks, check_waiting_tasks, counts_of, expected_of, is_told,
+                        mixes, parts_of, shape, start, strange_parts)
 
 
 # --- what a dump says, written as expect.py writes it -------------------------------------------
@@ -387,6 +387,61 @@ def test_a_server_under_load(interpreter, tmp_path, server, loop):
         # A callback of the loop is nobody's parent.
         above = names[: next((i for i, name in enumerate(names) if name.startswith("[task ")), 0)]
         assert "data_received" not in above and "connection_made" not in above, names
+
+
+def shops():
+    """The database's library of two generations, on the loop of asyncio and on uvloop."""
+    loops = {"3.10": ["asyncio"], "3.12": ["asyncio", "--uvloop.run"], "3.14": ["asyncio", "--uvloop.run"]}
+    return [pytest.param(python.values[0], loop, id=python.id + "-" + loop.strip("-"))
+            for python in those_of_names(*loops) for loop in loops.get(python.id, ["asyncio"])]
+
+
+def shop_of(interpreter):
+    if interpreter.version < (3, 14):
+        needed = ["fastapi==0.115.12", "pydantic==2.11.7", "uvicorn==0.34.3", "sqlalchemy==2.0.41", "greenlet==3.2.4", "aiosqlite==0.21.0"]
+        return packages.directory_with(interpreter, *needed, uvloop_of(interpreter), *backports(interpreter))
+    needed = ["fastapi==0.165.0", "uvicorn==0.54.0", "sqlalchemy==2.1.9", "greenlet==3.5.6", "aiosqlite==0.22.1"]
+    return packages.directory_with(interpreter, *needed, uvloop_of(interpreter))
+
+
+SHOPS_OWN = [{"list_orders", "load_orders"}, {"show_invoice", "find_invoice"}, {"count_stock", "build_items"}]
+
+
+def hands_over(interpreter):
+    """The function by which SQLAlchemy's greenlet waits for a coroutine: its name of 2.0 or 2.1."""
+    return "await_only" if interpreter.version < (3, 14) else "await_"
+
+
+def is_of_a_request(stack, wanted):
+    """Whether frames of these names stand in this order in one task, that of a request, and nothing else below the loop."""
+    return titles_of(stack) == ["run_asgi"] and stands_in_order(parts_of(stack)[1][1], wanted)
+
+
+def strange_in_a_shop(stack):
+    """What is of two endpoints, or stands twice."""
+    names = [plain(frame.name) for frame in stack]
+    seen = [own & set(names) for own in SHOPS_OWN]
+    return len([own for own in seen if own]) > 1 or any(names.count(name) > 1 for own in seen for name in own)
+
+
+@pytest.mark.parametrize("interpreter, loop", shops())
+def test_a_server_with_a_database(interpreter, tmp_path, loop):
+    waits = hands_over(interpreter)
+    query = ["greenlet_spawn", "do_execute", waits, "_execute"]
+    wanted = [["list_orders", "load_orders", "execute", *query], ["show_invoice", "find_invoice", "scalar", *query]]
+
+    def enough(profile):
+        return all(profile.where(lambda stack: is_of_a_request(stack, one)) >= ENOUGH for one in wanted)
+
+    with Program(interpreter, "async/shop.py", loop, variables={"PYTHONPATH": shop_of(interpreter)}) as program:
+        recording = record_until(enough, program.ready().pid, tmp_path, 2, 200, "--async=all")
+    assert [stack for stack, _ in recording.profile.stacks if strange_in_a_shop(stack)] == []
+    for stack, _ in recording.profile.stacks:
+        titles, names = titles_of(stack), [plain(frame.name) for frame in stack]
+        if titles and (waits in names or any(own & set(names) for own in SHOPS_OWN)):
+            # A request has a task of its own give back the connection.
+            assert titles in (["run_asgi"], ["run_asgi", "close"]), names
+            assert waits not in names or stands_in_order(parts_of(stack)[-1][1], ["greenlet_spawn", waits]), names
 
 
 # --- threads of pools ---------------------------------------------------------------------------
