@@ -444,6 +444,23 @@ def test_a_server_with_a_database(interpreter, tmp_path, loop):
             assert waits not in names or stands_in_order(parts_of(stack)[-1][1], ["greenlet_spawn", waits]), names
 
 
+@pytest.mark.parametrize("interpreter", those_of_names("3.10", "3.12", "3.14"))
+def test_objects_that_an_orm_makes(interpreter, tmp_path):
+    makes = ["count_stock", "build_items", "scalars", "execute", "greenlet_spawn", "execute", "orm_execute_statement", "instances"]
+
+    def enough(profile):
+        return profile.where(lambda stack: is_of_a_request(stack, makes)) >= ENOUGH
+
+    with Program(interpreter, "async/shop.py", variables={"PYTHONPATH": shop_of(interpreter)}) as program:
+        recording = record_until(enough, program.ready().pid, tmp_path, 2, 200)
+    assert [stack for stack, _ in recording.profile.stacks if strange_in_a_shop(stack)] == []
+    for stack, _ in recording.profile.stacks:
+        names = [plain(frame.name) for frame in stack]
+        if titles_of(stack) and "instances" in names:
+            assert is_of_a_request(stack, ["greenlet_spawn", "orm_execute_statement", "instances"]), names
+            assert any(own & set(names) for own in SHOPS_OWN), names
+
+
 # --- threads of pools ---------------------------------------------------------------------------
 
 
