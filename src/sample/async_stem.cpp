@@ -21,6 +21,7 @@ constexpr LoopsOwn kTurns[] = {
     {"_run_once", "asyncio/base_events.py"},
     {"BaseEventLoop._run_once", "asyncio/base_events.py"},
     {"_run_once", "/nest_asyncio.py"},
+    {"_patch_loop.<locals>._run_once", "/nest_asyncio.py"},
 };
 // What runs a loop. Of uvloop, whose run_until_complete() and run_forever() have no frames, these are the last.
 constexpr LoopsOwn kEntries[] = {

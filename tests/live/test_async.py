@@ -171,8 +171,6 @@ def test_waiting_tasks_by_shares(python, tmp_path):
     assert recording.profile.total <= recording.stats["ticks"]
 
 
-# Not yet: which thread runs a loop is read where asyncio's part in C keeps it, so these tasks are of no thread.
-@pytest.mark.xfail(strict=True, reason="a loop is found only where asyncio's part in C has noted it")
 def test_waiting_tasks_without_c(any_python, tmp_path):
     with start(any_python, "without_c.py", "waiting.py", "--account") as program:
         check_waiting_tasks(program, tmp_path)

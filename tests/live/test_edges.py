@@ -63,10 +63,7 @@ def test_every_wait_in_a_dump(python):
     check_every_wait(python, "waiting.py")
 
 
-def test_every_wait_in_a_dump_without_c(python, request):
-    if python.version >= (3, 14):
-        # Not yet: where there is no part in C, its description is asked for all the same.
-        request.applymarker(pytest.mark.xfail(strict=True, reason="tasks in Python alone are not looked for from 3.14 on"))
+def test_every_wait_in_a_dump_without_c(python):
     check_every_wait(python, "without_c.py", "waiting.py")
 
 
@@ -108,20 +105,6 @@ def assert_whole(document, account):
         assert is_told(frames, task["frames"]), (task, frames)
 
 
-def test_tasks_of_asyncio_without_its_accelerator(any_python, tmp_path):
-    with start(any_python, "python_only.py", "waiting.py") as program:
-        told = program.report()
-        document = dump(program.ready().pid)
-        recording = record(program.pid, tmp_path, 0.5, 100, "--async=all")
-    assert document["asyncio_problem"] is None
-    expected = expected_of(told)
-    assert set(leaves_of(document)) - LONE == expected
-    assert {task["thread"] for task in document["tasks"]} == {program.pid}
-    counts, _ = counts_of(recording)
-    assert set(counts) - LONE <= expected
-    assert expected - set(counts) <= MAY_LACK
-
-
 def backports(interpreter):
     """What anyio and trio need on old versions: pip asks for what its own interpreter lacks."""
     needed = ["exceptiongroup==1.2.2"] * (interpreter.version < (3, 11))
@@ -148,14 +131,7 @@ def test_groups_of_anyio(interpreter):
         assert len(threaded["workers"]) == 1
 
 
-def nested_cases():
-    """Not yet from 3.11 on: there the functions of nest_asyncio have qualified names, by which its turn is not known."""
-    missing = pytest.mark.xfail(strict=True, reason="the turn of nest_asyncio's loop is known by its plain name alone")
-    return [pytest.param(python.values[0], id=python.id, marks=[missing] * python.values[0].has_qualified_names)
-            for python in those_of_names("3.8", "3.10", "3.12")]
-
-
-@pytest.mark.parametrize("interpreter", nested_cases())
+@pytest.mark.parametrize("interpreter", those_of_names("3.8", "3.10", "3.12"))
 def test_a_loop_within_a_task(interpreter, tmp_path):
     variables = {"PYTHONPATH": packages.directory_with(interpreter, "nest-asyncio==1.6.0")}
     with Program(interpreter, "async/nested.py", "--account", variables=variables) as program:
