@@ -91,6 +91,7 @@ Address AsyncioReader::current_task(const RunningLoop& loop, Address interpreter
 
 void AsyncioReader::begin_moment() {
     node_count_ = 0;
+    group_ = {};
     // To clear a map takes as long as it once was large, and parts are many.
     if (pages_ == &part_ && index_.bucket_count() > 4 * kMostOfPart) index_ = {};
     index_.clear();
@@ -149,6 +150,19 @@ std::uint32_t AsyncioReader::node_of(Interpreter& interpreter, Address address) 
     return index;
 }
 
+// How many coroutines of `above` lead to the one that has opened the group; it stands there as long as a task of the group
+// lives. 1 where that was not read with all else.
+std::uint32_t AsyncioReader::depth_of_group(Interpreter& interpreter, std::uint32_t node, std::uint32_t above, Address group) {
+    if (group == kNullAddress) return 1;
+    if (group_.node == above && group_.group == group) return group_.depth;
+    pages_->start_log();
+    const std::uint32_t depth = interpreter.holders.depth_of(*pages_, nodes_[above].frames, group);
+    pages_->stop_log();
+    if (wants_pages_) pages_->add_log_pages(nodes_[node].pages);
+    group_ = {above, group, pages_->is_log_of_look() ? depth : 1};
+    return group_.depth;
+}
+
 // Edges of all nodes; what awaits them and is no node yet becomes one.
 void AsyncioReader::connect_nodes(Interpreter& interpreter) {
     using Verdict = Node::Verdict;
@@ -169,7 +183,7 @@ void AsyncioReader::connect_nodes(Interpreter& interpreter) {
             const Address waits_for = node.found.task.waits_for;
             const bool is_wait = waits_for != kNullAddress && waits_for == awaiter.through;
             if (node.verdict == Verdict::kWhole && !is_wait && is_claim_alone(awaiter)) continue;
-            edges_.push_back({i, above, awaiter.source, is_wait});
+            edges_.push_back({i, above, awaiter.source, is_wait, is_wait ? 1 : depth_of_group(interpreter, i, above, awaiter.group)});
         }
         nodes_[i].edge_count = edges_.size() - nodes_[i].first_edge;
     }
@@ -210,7 +224,7 @@ void AsyncioReader::keep_nodes(TaskSweep& sweep) {
     }
     for (const TaskEdge& edge : edges_) {
         if (!is_kept(nodes_[edge.task]) || !is_kept(nodes_[edge.awaiter])) continue;
-        sweep.edges.push_back({nodes_[edge.task].kept_as, nodes_[edge.awaiter].kept_as, edge.source, edge.is_wait});
+        sweep.edges.push_back({nodes_[edge.task].kept_as, nodes_[edge.awaiter].kept_as, edge.source, edge.is_wait, edge.depth});
     }
 }
 

@@ -232,6 +232,7 @@ private:
     void begin_moment();
     std::uint32_t node_of(Interpreter& interpreter, Address address);
     void judge(Node& node, ObjectKind kind, bool makes_sense) const;
+    [[nodiscard]] std::uint32_t depth_of_group(Interpreter& interpreter, std::uint32_t node, std::uint32_t above, Address group);
     void connect_nodes(Interpreter& interpreter);
     void spread_doubt();
     void keep_nodes(TaskSweep& sweep);
@@ -280,6 +281,12 @@ private:
     std::vector<Address> left_;  // tasks that are still to be read
     std::vector<Address> open_, again_;  // of one part
     std::vector<TaskEdge> edges_;  // between nodes
+    struct GroupDepth {
+        std::uint32_t node = 0;
+        Address group{};
+        std::uint32_t depth = 1;
+    };
+    GroupDepth group_;  // that was found last
     std::vector<std::uint32_t> open_nodes_;
     std::vector<std::uint64_t> numbers_;
 };

@@ -285,9 +285,9 @@ AsyncStacks::Place AsyncSampler::add_boundary(AsyncStacks::Place place, StringId
     return trie_.marker(place, stacks_.string(label));
 }
 
-AsyncStacks::Place AsyncSampler::add_frames(AsyncStacks::Place place, const View& view, std::size_t steps) {
+AsyncStacks::Place AsyncSampler::add_frames(AsyncStacks::Place place, const View& view, std::size_t end) {
     const std::size_t first = view.wrapped == kNoString ? 0 : 1;
-    return trie_.add_coroutines(place, view.chain, first, first + steps);
+    return trie_.add_coroutines(place, view.chain, first, std::max(end, first + 1));
 }
 
 AsyncStacks::Place AsyncSampler::add_task(AsyncStacks::Place place, const AsyncTask& task, const View& view) {
@@ -347,8 +347,9 @@ std::optional<AsyncSampler::Path> AsyncSampler::place_below(AsyncStacks::Place s
         const TaskEdge* below = edge_between(reading.graph, path_.tasks[i - 1], path_.tasks[i]);
         if (below == nullptr) return std::nullopt;
         if (below->is_wait && runs) return std::nullopt;  // who waits does not run
-        // One that does not wait for it stands elsewhere by now: only its own coroutine is sure to be there.
-        found.place = add_frames(found.place, *view, below->is_wait ? view->chain.steps.size() : 1);
+        // One that does not wait for it stands elsewhere by now: only what has opened its group, and what called that, is sure
+        // to be there.
+        found.place = add_frames(found.place, *view, below->is_wait ? view->chain.steps.size() : below->depth);
     }
     return found;
 }

@@ -234,8 +234,8 @@ private:
     View* view_of(const Reading& reading, TaskIndex task);
     [[nodiscard]] bool frames_still_stand(const StackBuilder::Chain& chain);
     AsyncStacks::Place add_boundary(AsyncStacks::Place place, StringId label);
-    // So many of its coroutines, from the outermost on.
-    AsyncStacks::Place add_frames(AsyncStacks::Place place, const View& view, std::size_t steps);
+    // Its coroutines from the outermost on, down to the `end`-th; one at least. Uvloop's own is left out.
+    AsyncStacks::Place add_frames(AsyncStacks::Place place, const View& view, std::size_t end);
     // The boundary of a task; none for a thread's main greenlet, whose frames are the thread's own.
     AsyncStacks::Place add_task(AsyncStacks::Place place, const AsyncTask& task, const View& view);
     [[nodiscard]] bool has_origin(const Reading& reading, TaskIndex task, View& view);  // async_creation.cpp
