@@ -15,6 +15,8 @@ namespace pyprof {
 
 namespace {
 
+constexpr std::chrono::milliseconds kShortestPauseTold{50};  // of the closing line; --stats has all
+
 double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 double share(std::uint64_t part, std::uint64_t whole) {
@@ -59,7 +61,7 @@ std::string closing_line(const ResolvedProfile& profile, std::size_t python_chil
         text += fmt::format(", {} of running threads without a Python frame left out", f.frameless);
     }
     if (f.late > 0) text += fmt::format(", {} late ({:.1f} % of all ticks)", f.late, share(f.late, f.late + f.ticks));
-    if (f.paused.count() > 0) text += fmt::format(", {:.1f} s in which pyprof stood still and nothing was looked at", seconds(f.paused));
+    if (f.paused >= kShortestPauseTold) text += fmt::format(", {:.1f} s in which pyprof stood still and nothing was looked at", seconds(f.paused));
     if (f.held_back > 0) text += fmt::format(", {} held back to spare the program ({:.1f} % of all ticks)", f.held_back, share(f.held_back, f.held_back + f.ticks));
     if (f.lost > 0) text += fmt::format(", {} lost", f.lost);
     if (f.looks > 0) text += fmt::format(", {} more looks at new code", f.looks);

@@ -19,6 +19,7 @@ constexpr std::size_t kMostSearched = 1'000;  // tasks
 constexpr int kMostInVain = 4;                // searches; a look brings the pages for which the last one lacked
 constexpr int kLongestShare = 100;            // a search is followed by a pause of so many times its length
 constexpr std::size_t kMostHeld = 1U << 14;
+constexpr std::size_t kMostSteps = 1U << 20;  // on the ways up from all holders
 
 // The tasks that wait for each, over any number of others, by place behind `first`.
 class Above {
@@ -29,13 +30,14 @@ public:
         }
     }
     void add(const TaskEdge& edge) { awaiters_[edge.task - first_].push_back(edge.awaiter - first_); }
+    // True, too, where that would take too long to tell.
     [[nodiscard]] bool has(TaskIndex task, TaskIndex above) {
         ++turn_;
         open_.assign(1, task - first_);
         while (!open_.empty()) {
             const TaskIndex next = open_.back();
             open_.pop_back();
-            if (next == above - first_) return true;
+            if (next == above - first_ || ++steps_ > kMostSteps) return true;
             if (std::exchange(turn_of_[next], turn_) == turn_) continue;
             open_.insert(open_.end(), awaiters_[next].begin(), awaiters_[next].end());
         }
@@ -48,6 +50,7 @@ private:
     std::vector<TaskIndex> open_;
     std::vector<std::uint32_t> turn_of_;
     std::uint32_t turn_ = 0;
+    std::size_t steps_ = 0;
 };
 
 void add_without_circles(TaskSweep& sweep, TaskIndex first, const std::vector<TaskEdge>& held) {
@@ -112,9 +115,12 @@ void AsyncioReader::add_holders(Interpreter& interpreter, TaskSweep& sweep, Task
 void AsyncioReader::search_holders(Interpreter& interpreter, TaskSweep& sweep, TaskIndex first, const std::vector<TaskIndex>& wanted) {
     const std::chrono::nanoseconds now = monotonic_now();
     if (now < interpreter.next_search) {
-        sweep.is_unfinished = true;
+        sweep.search_again = interpreter.next_search;
         return;
     }
+    // Of one that runs nothing is known, and it may be the very one. A look will follow when its step is over.
+    const auto runs = [](const AsyncTask& task) { return task.state == TaskState::kRunning; };
+    if (std::any_of(sweep.tasks.begin() + first, sweep.tasks.end(), runs)) return;
     const std::chrono::nanoseconds began = thread_cpu_time();
     std::vector<TaskHolders::Entry> entries;
     for (TaskIndex i = first; i < sweep.tasks.size(); ++i) {
@@ -128,12 +134,14 @@ void AsyncioReader::search_holders(Interpreter& interpreter, TaskSweep& sweep, T
     pages_->stop_log();
     const std::chrono::nanoseconds took = thread_cpu_time() - began;
     sweep.searched += took;
-    interpreter.next_search = now + kLongestShare * took;
+    interpreter.search_took += took;
     const bool is_of_look = pages_->is_log_of_look();
     if (!is_of_look && ++interpreter.searches_in_vain < kMostInVain) {
-        sweep.is_unfinished = true;
+        sweep.search_again = now;
         return;
     }
+    interpreter.next_search = now + kLongestShare * interpreter.search_took;
+    interpreter.search_took = {};
     interpreter.searches_in_vain = 0;
     for (const TaskIndex task : wanted) interpreter.held[raw(sweep.tasks[task].address)] = {key_of(sweep.tasks[task]), {}};
     if (!is_of_look) return;

@@ -68,6 +68,7 @@ struct AsyncioReader::Interpreter {
     };
     tsl::robin_map<std::uint64_t, Held> held;
     std::chrono::nanoseconds next_search{0};
+    std::chrono::nanoseconds search_took{0};  // of processor time, with those in vain before it
     int searches_in_vain = 0;  // in a row
     // Up to 3.11 a loop's holder names the process: a forked child inherits one that is not its own. 0: not known.
     pid_t own_pid = 0;

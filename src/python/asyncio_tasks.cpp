@@ -40,7 +40,7 @@ void TaskSweep::clear() {
     broken_lists = 0;
     was_held = false;
     searched = std::chrono::nanoseconds{0};
-    is_unfinished = false;
+    search_again = std::chrono::nanoseconds{0};
 }
 
 AsyncioReader::AsyncioReader(Target& target, const Layout& layout, StackTable& stacks)
@@ -141,8 +141,9 @@ void AsyncioReader::find_runs_by_frames(const ThreadList& threads) {
     // Without the accelerator a thread notes its loop in a threading.local.
     find_runs(threads, python_runs_, [&](const Interpreter& interpreter, Address thread, Address& loop) {
         constexpr LoopFrame kRuns{"run_forever", "asyncio/base_events.py", "self"};
+        const auto is_loop = [&](Address object) { return read_attribute(memory, *layout_, object, "_ready").value_or(kNullAddress) != kNullAddress; };
         const bool is_wanted = interpreter.has_asyncio && interpreter.modules.types.task == kNullAddress;
-        return is_wanted ? find_loop_by_frame(memory, *layout_, thread, kRuns, [](Address) { return true; }, loop) : FrameSearch::kNone;
+        return is_wanted ? find_loop_by_frame(memory, *layout_, thread, kRuns, is_loop, loop) : FrameSearch::kNone;
     });
 }
 

@@ -103,7 +103,7 @@ struct TaskSweep {
     std::uint32_t broken_lists = 0;   // task lists that could not be read to their end
     bool was_held = false;            // threads were held for a copy
     std::chrono::nanoseconds searched{0};  // processor time, for who holds what: that has a budget of its own
-    bool is_unfinished = false;  // who holds what could not be told yet: the next look may
+    std::chrono::nanoseconds search_again{0};  // CLOCK_MONOTONIC, from when on a look may tell who holds what; 0: nothing is open
 
     [[nodiscard]] std::span<const RawFrame> frames_of(const AsyncTask& task) const {
         return std::span(frames).subspan(task.first_frame, task.frame_count);

@@ -203,7 +203,7 @@ void GreenletReader::find_between_frames(Memory& memory, const RawFrame& holder,
 
 bool GreenletReader::find_callers(Memory& memory, Address main, std::vector<RawFrame>& frames) {
     const Address runs = current_of(memory, main);
-    if (runs == kNullAddress || runs == main || !read_frames(memory, main, frames)) return false;
+    if (runs == kNullAddress || runs == main || read(memory, runs).parent != main || !read_frames(memory, main, frames)) return false;
     for (std::size_t i = 0; i < std::min(frames.size(), kInnermost); ++i) {
         read_locals(memory, *layout_, frames[i], locals_);
         if (std::find(locals_.begin(), locals_.end(), runs) != locals_.end()) return true;

@@ -51,7 +51,6 @@ void AsyncSampler::find_between(Loop& loop, const StackBuilder::Chain& chain, st
     if (coroutines_.size() < 2) return;
     if (version == 0 || !reader_.read_between(*running, loop.interpreter, version, coroutines_, between_)) {
         loop.between_version = 0;
-        ++unlinked_;  // what may stand between them is not known
         return;
     }
     for (const AsyncioReader::Between& found : between_) {

@@ -5,6 +5,8 @@
 // no task of which this look did not read a whole path.
 #include "sample/async_sampler.h"
 
+#include "base/clock.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -81,8 +83,9 @@ bool AsyncSampler::record_waiting(Address thread, ThreadIndex index, bool is_sti
         return false;
     }
     // Who holds what may take a second look; within a pause what is known stands.
-    const bool is_unfinished = all_.sweep.is_unfinished && now_ >= next_look_;
-    if ((!is_still || must_look_again_ || is_unfinished) && !is_last_) loop->is_current = false;
+    const auto search_again = all_.sweep.search_again;
+    const bool may_search = search_again.count() != 0 && now_ >= next_look_ && monotonic_now() >= search_again;
+    if ((!is_still || must_look_again_ || may_search) && !is_last_) loop->is_current = false;
     if (!loop->is_current) {
         look();
         loop = find_loop(thread);

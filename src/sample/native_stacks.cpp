@@ -202,6 +202,8 @@ StackId NativeStacks::place(StackId stack, std::span<const Part> parts, std::siz
     std::size_t part = parts.size();  // the last one that was begun; they are taken from the root on
     std::size_t step_index = 0;
     const bool has_leaf = end == python_frames_;
+    // What stands below the first Python frame belongs to the thread's root: not below the frames of another greenlet.
+    const bool has_root = begin == 0 && stack == kRootStack;
     const auto mark_end = [&] {
         if (has_leaf && done == end && !markers.above_python.empty()) stack = child(stack, FrameKind::kMarker, path, 0, markers.above_python);
     };
@@ -221,7 +223,7 @@ StackId NativeStacks::place(StackId stack, std::span<const Part> parts, std::siz
             if (++done == python_frames_) mark_end();
             continue;
         }
-        if ((done <= begin && done > 0) || (done >= end && !has_leaf) || (done == 0 && begin > 0)) continue;
+        if ((done <= begin && done > 0) || (done >= end && !has_leaf) || (done == 0 && !has_root)) continue;
         const bool is_lost = frame->kind == MergedFrame::Kind::kLost;
         // Code that is mapped nowhere, as far as is known, has no name. The stack ends there, which is marked below it.
         if (!is_lost && frames_[frame->index].module == kNoModule) continue;

@@ -72,10 +72,10 @@ void Recorder::run() {
     const auto settle = [&] { return sampler.settle(); };
     while (!stop_.load(std::memory_order_relaxed)) {
         const Pacer::Tick tick = pacer.wait(stop_, settle);
-        if (stop_.load(std::memory_order_relaxed)) break;
-        if (options_.duration && tick.when - began >= *options_.duration) break;
         missed.late += tick.late;
         missed.paused += tick.paused;
+        if (stop_.load(std::memory_order_relaxed)) break;
+        if (options_.duration && tick.when - began >= *options_.duration) break;
         if (!begin_tick(stopper)) {
             const auto now = monotonic_now();
             missed.late += 1 + pacer.skip(now);

@@ -121,7 +121,6 @@ bool Sampler::has_stack_to_show(Thread& thread, ThreadReader::Status status) {
 void Sampler::take_thread(Thread& thread, ThreadReader::Status status, nanoseconds when, nanoseconds weight) {
     const bool had_last = thread.has_last;
     const bool is_asked = wants_sleeper(thread) && thread.seen != ThreadTriage::State::kRunning;
-    thread.was_asked |= is_asked;
     if (!has_stack_to_show(thread, status)) return;
     if (thread.doubt_samples > 0) --thread.doubt_samples;
     Sampled sampled = assess(thread);
@@ -134,7 +133,10 @@ void Sampler::take_thread(Thread& thread, ThreadReader::Status status, nanosecon
     // Where a stack is put together of several parts, the callers that are sure are those of one part.
     if (has_chains_ || (async_ != nullptr && async_->has_loop(thread.state.address))) sampled.sure_callers = kRootStack;
     if (is_asked) {
-        if (sampled.is_known) async_->note_sleeper(thread.state.address, *sampled.chain);
+        if (sampled.is_known) {
+            async_->note_sleeper(thread.state.address, *sampled.chain);
+            thread.was_asked = true;
+        }
         const bool is_recorded = thread.seen == ThreadTriage::State::kStillBlocked && had_last;  // by its last sample
         if (is_recorded) thread.has_last = true;
         if (is_recorded || options_.which == WhichThreads::kRunning) return;
@@ -185,14 +187,13 @@ void Sampler::take_loops(nanoseconds when, nanoseconds weight) {
             if (!thread.shows_tasks_only && !is_for_others) record_sampled(thread, sampled, false, when, weight);
             continue;
         }
-        const std::uint64_t version = version_of(thread);
         if (async_->is_worker(thread.state.address)) {
             take_worker(taken, when, weight);
             continue;
         }
         if (sampled.chain == nullptr) {
             async_->note_unlinked();
-        } else if (const auto spliced = async_->splice(thread.state.address, *sampled.chain, version)) {
+        } else if (const auto spliced = async_->splice(thread.state.address, *sampled.chain, version_of(thread))) {
             sampled.stack = spliced->place.stack;
             sampled.names = spliced->place.names;
         } else if (!moves) {

@@ -181,6 +181,7 @@ bool PageCache::copy(Address from, std::span<std::byte> to) {
 
 ReadOutcome PageCache::read(std::span<const ReadRange> ranges) {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
+        if (ranges[i].to.empty()) continue;  // as of an empty list, whose items may stand nowhere
         if (is_logging_) log_.push_back({ranges[i].from, static_cast<std::uint32_t>(ranges[i].to.size())});
         if (!copy(ranges[i].from, ranges[i].to)) return {i, ReadFault::kUnmapped};
     }
@@ -215,7 +216,7 @@ PageCache::Agreement PageCache::check_log() const {
 
 bool PageCache::is_log_of_look() const {
     for (const Logged& logged : log_) {
-        const std::uint64_t last = raw(logged.from) + std::max(logged.bytes, 1U) - 1;
+        const std::uint64_t last = raw(logged.from) + logged.bytes - 1;
         for (std::uint64_t number = raw(logged.from) / kPageSize; number <= last / kPageSize; ++number) {
             const std::uint32_t index = find(number);
             if (index == kNoPage || pages_[index].moment != look_moment_) return false;
@@ -226,7 +227,7 @@ bool PageCache::is_log_of_look() const {
 
 void PageCache::add_log_pages(std::vector<std::uint64_t>& pages) const {
     for (const Logged& logged : log_) {
-        const std::uint64_t last = (raw(logged.from) + std::max(logged.bytes, 1U) - 1) / kPageSize;
+        const std::uint64_t last = (raw(logged.from) + logged.bytes - 1) / kPageSize;
         for (std::uint64_t number = raw(logged.from) / kPageSize; number <= last; ++number) {
             const std::uint32_t index = find(number);
             const bool can_be_copied = index != kNoPage && !pages_[index].is_bad;
@@ -239,7 +240,7 @@ void PageCache::copy_log_again() {
     std::vector<std::uint64_t> numbers;
     for (const Logged& logged : log_) {
         for (std::uint64_t number = raw(logged.from) / kPageSize;
-             number <= (raw(logged.from) + std::max(logged.bytes, 1U) - 1) / kPageSize; ++number) {
+             number <= (raw(logged.from) + logged.bytes - 1) / kPageSize; ++number) {
             numbers.push_back(number);
         }
     }

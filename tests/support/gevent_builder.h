@@ -135,8 +135,8 @@ public:
     }
     void set_running(Address greenlet) { builder_.memory().put(state_ + 8, raw(greenlet)); }
     // It runs, and its frames are those of the thread.
-    void switch_to(Address greenlet) {
-        set_words(greenlet, greenlet == main ? 4096 : 1, greenlet == main ? ~0ULL : 4096, kNullAddress, hub);
+    void switch_to(Address greenlet, Address parent = kNullAddress) {
+        set_words(greenlet, greenlet == main ? 4096 : 1, greenlet == main ? ~0ULL : 4096, kNullAddress, parent == kNullAddress ? hub : parent);
         set_running(greenlet);
     }
     // It has switched to the hub, and waits where it did when it was made.

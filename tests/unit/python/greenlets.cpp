@@ -107,7 +107,9 @@ TEST_CASE("greenlets in tasks: below one that runs stand the frames of the main 
         CHECK(world.between(world.answer) == world.child_alone());  // from which the words of all are learnt
         const auto callers = [&] { return world.reader.find_callers(world.target.memory(), world.gevent.main, world.frames); };
         CHECK_FALSE(callers());  // the hub runs
-        world.gevent.switch_to(world.child);
+        world.gevent.switch_to(world.child, world.gevent.hub);
+        CHECK_FALSE(callers());  // another one has called it
+        world.gevent.switch_to(world.child, world.gevent.main);
         REQUIRE(callers());
         CHECK(world.addresses() == std::vector{main.address});
         hold(world.builder, main, {{"context", world.builder.none()}});

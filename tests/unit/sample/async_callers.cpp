@@ -24,7 +24,7 @@ struct SwitchWorld : LoopWorld {
         hold(builder, frame, {{"context", query}});
         builder.put_field(frame.address, layout.frame.back, raw(stem.back().address));
         gevent.set_top(gevent.main, frame.address);
-        gevent.switch_to(query);
+        gevent.switch_to(query, gevent.main);
 
         const Address suspended = gevent.greenlet("suspended");
         const Address future = asyncio.future();
@@ -136,7 +136,7 @@ TEST_CASE("callers: a greenlet that has been switched away from since its sample
         CHECK(world.splice_query(0).empty());
         CHECK(world.figures().tasks_unlinked == 2);
         // The task has gone on by itself, or switched to another greenlet, which another frame holds.
-        world.gevent.switch_to(world.gevent.greenlet("stranger"));
+        world.gevent.switch_to(world.gevent.greenlet("stranger"), world.gevent.main);
         world.step();
         CHECK(world.splice_query(world.count).empty());
         world.gevent.switch_to(world.gevent.main);
@@ -152,19 +152,19 @@ TEST_CASE("callers: of a callback that has switched to a greenlet the loop's own
         world.sampler->record_waiting(world.thread, 0, false, false);
         hold(world.builder, world.stem.back(), {{"handle", world.query}});
         world.gevent.set_top(world.gevent.main, world.stem.back().address);
-        world.gevent.switch_to(world.query);
+        world.gevent.switch_to(world.query, world.gevent.main);
         world.step();
         CHECK(world.splice_query(world.count) == "main;run_forever;_run_once;query;work");
         // Those of another thread's main greenlet are none of its own.
         world.gevent.set_top(world.gevent.main, world.stem.front().address);
         hold(world.builder, world.stem.front(), {{"handle", world.query}});
-        world.gevent.switch_to(world.query);
+        world.gevent.switch_to(world.query, world.gevent.main);
         world.step();
         CHECK(world.splice_query(world.count) == "main;query;work");
         const RawFrame other = world.stacked("other_main", U"/t/file.py", kNullAddress);
         world.gevent.set_top(world.gevent.main, other.address);
         hold(world.builder, other, {{"handle", world.query}});
-        world.gevent.switch_to(world.query);
+        world.gevent.switch_to(world.query, world.gevent.main);
         world.step();
         CHECK(world.splice_query(world.count).empty());
     });
