@@ -290,6 +290,24 @@ def test_greenlets_that_run_in_tasks(interpreter, release, tmp_path, note):
             assert text in expected or text == "b3 spawn b3_answer b3_work work"
 
 
+@pytest.mark.parametrize("interpreter", those_of_names("3.9", "3.12", "3.14"))
+def test_greenlets_that_run_in_tasks_with_native_frames(interpreter, tmp_path):
+    """What C code has called the loop, or a step, stands nowhere among the frames of the greenlet."""
+    variables = {"PYTHONPATH": packages.directory_with(interpreter, "greenlet==3.2.4")}
+    with Program(interpreter, "async/greenlets_busy.py", "b1", "b2", variables=variables) as program:
+        expected = expected_of(program.report())
+
+        def has_all(profile):
+            return {shape([frame for frame in stack if not frame.name.startswith("[gil")]) for stack, _ in profile.stacks} >= expected
+
+        recording = record_until(has_all, program.ready().pid, tmp_path, 1, 200, "--async=running", "--native")
+    for stack, _ in recording.profile.stacks:
+        names = [plain(frame.name) for frame in stack]
+        for query in {"b1_query", "b2_query"} & set(names):
+            if "spawn" in names:
+                assert names[names.index("spawn") + 1] == query, names
+
+
 # --- a server under load ------------------------------------------------------------------------
 
 
