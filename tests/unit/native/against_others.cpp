@@ -124,7 +124,13 @@ public:
         const std::vector<Address> found = addresses_of(frames_);
         const auto differs = std::mismatch(found.begin(), found.end(), expected.begin(), expected.end());
         const bool is_equal = differs.first == found.end() && (!unwound.is_complete() || differs.second == expected.end());
-        if (!is_equal) ++different;
+        // Now and then the reference gives up on the way where we come to the root: what it has is the same.
+        const bool gave_up = unwound.is_complete() && differs.second == expected.end() && !is_equal;
+        if (gave_up) {
+            ++short_of_root;
+        } else if (!is_equal) {
+            ++different;
+        }
         if ((!is_equal || !unwound.is_complete()) && ++shown_ <= 3) {
             WARN("end " << static_cast<int>(unwound.end) << text_of(found) << "\nreference"
                         << text_of(expected));
@@ -135,6 +141,7 @@ public:
     int compared = 0;
     int complete = 0;
     int different = 0;
+    int short_of_root = 0;  // the reference
 
 private:
     int shown_ = 0;
@@ -165,6 +172,7 @@ TEST_CASE("unwinder: on each stop of an interpreter the frames are another unwin
             ::nanosleep(&pause, nullptr);
         }
         CHECK(comparison.different == 0);
+        CHECK(comparison.short_of_root * 100 <= comparison.compared);
         // A thread that has just been made runs through code of libc without tables.
         CHECK(comparison.complete * 100 >= comparison.compared * 99);
         if (std::getenv("PYPROF_STOPS") != nullptr)
