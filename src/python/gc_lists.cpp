@@ -15,7 +15,8 @@ namespace {
 constexpr std::uint64_t kHeadBytes = 16;       // PyGC_Head
 constexpr std::uint64_t kSearchedBytes = 512;  // before `collecting`; the lists begin 176 or fewer before it
 constexpr std::size_t kMostPages = 512;
-constexpr std::uint64_t kFlags = 7;
+constexpr std::uint64_t kFlags = 3;
+constexpr std::uint64_t kStep = 4;  // Debian's 3.13.18 keeps the heads at odd multiples of it
 
 Address plain(std::uint64_t word) { return Address{word & ~kFlags}; }
 
@@ -36,12 +37,12 @@ void GcLists::find_heads(const InterpreterState& interpreter) {
     const Offset collecting = is_runtimes ? layout_->runtime.gc_collecting : layout_->interpreter.gc_collecting;
     const Address owner = is_runtimes ? interpreter.runtime : interpreter.address;
     if (!has(collecting) || !can_be_object(owner)) return;
-    const std::uint64_t end = at(collecting) & ~std::uint64_t{7};
+    const std::uint64_t end = at(collecting) & ~(kStep - 1);
     const std::uint64_t begin = end > kSearchedBytes ? end - kSearchedBytes : 0;
-    for (std::uint64_t offset = begin; offset + kHeadBytes <= end; offset += 8) {
+    for (std::uint64_t offset = begin; offset + kHeadBytes <= end; offset += kStep) {
         if (!is_head(owner + offset)) continue;
         heads_.push_back(owner + offset);
-        offset += 8;  // its second word is no head
+        offset += kHeadBytes - kStep;  // nothing else begins within it
     }
 }
 

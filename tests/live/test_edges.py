@@ -123,7 +123,7 @@ def those_of_names(*names):
 
 @pytest.mark.parametrize("interpreter", those_of_names("3.12", "3.14"))
 def test_groups_of_anyio(interpreter, tmp_path):
-    with Program(interpreter, "async/anyio_groups.py", variables={"PYTHONPATH": packages.directory_with(interpreter, "anyio==4.16.0")}) as program:
+    with Program(interpreter, "async/anyio_groups.py", variables={"PYTHONPATH": packages.directory_with(interpreter, "anyio==4.16.0", *backports(interpreter))}) as program:
         expected = expected_of(program.report())
         document = dump(program.ready().pid)
         assert set(leaves_of(document)) == expected
@@ -365,6 +365,8 @@ def test_a_dump_leaves_out_what_uvloop_wraps_around_main(interpreter):
 @pytest.mark.parametrize("interpreter, server, loop", servers())
 def test_a_server_under_load(interpreter, tmp_path, server, loop):
     needed = PACKAGES[server] + PACKAGES[loop] + backports(interpreter) * (server == "uvicorn")
+    if server == "aiohttp" and interpreter.version < (3, 11):
+        needed = needed + ["async-timeout==5.0.1"]
     waits = ["handle_page", "load_page", "[task query]", "query", "wait_for_rows", "sleep"]
     computes = ["handle_page", "render"]
     works = ["handle_page", "load_page", "[executor]", "read_template"]
