@@ -134,7 +134,8 @@ def test_groups_of_anyio(interpreter, tmp_path):
     assert set(counts) == expected
 
 
-@pytest.mark.parametrize("interpreter", those_of_names("3.8", "3.10", "3.12"))
+# From 3.14 on asyncio itself does not know a task of nest_asyncio that runs: asyncio.current_task() gives None.
+@pytest.mark.parametrize("interpreter", [case for case in those_of_names("3.8", "3.10", "3.12") if case.values[0].version < (3, 14)])
 def test_a_loop_within_a_task(interpreter, tmp_path):
     variables = {"PYTHONPATH": packages.directory_with(interpreter, "nest-asyncio==1.6.0")}
     with Program(interpreter, "async/nested.py", "--account", variables=variables) as program:
@@ -236,7 +237,8 @@ def greenlet_releases():
         version = python.values[0].version
         oldest = "2.0.2" if version < (3, 12) else "3.0.3" if version < (3, 13) else "3.1.1"
         for release in ("greenlet==" + oldest, "greenlet==3.1.1" if version < (3, 9) else "greenlet==3.2.4"):
-            if version >= (3, 14) and release.endswith(oldest):
+            # 3.1 aborts in free-threaded builds.
+            if (version >= (3, 14) or not python.values[0].has_gil) and release.endswith(oldest):
                 continue
             cases.append(pytest.param(python.values[0], release, id=python.id + "-" + release))
     return cases
