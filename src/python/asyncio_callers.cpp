@@ -22,11 +22,6 @@ void AsyncioReader::note_main_greenlet(Interpreter& interpreter, const AsyncTask
     interpreter.mains[raw(task.thread)] = {task.loop, main};
 }
 
-AsyncioReader::Interpreter* AsyncioReader::interpreter_at(Address address) const {
-    const auto found = std::find_if(interpreters_.begin(), interpreters_.end(), [&](const auto& known) { return known->address == address; });
-    return found == interpreters_.end() ? nullptr : found->get();
-}
-
 const RunningLoop* AsyncioReader::loop_of(Address thread) const {
     const auto found = std::find_if(watched_.begin(), watched_.end(), [&](const RunningLoop& loop) { return loop.thread == thread; });
     return found == watched_.end() ? nullptr : &*found;
@@ -37,35 +32,33 @@ bool AsyncioReader::has_greenlets(Address interpreter) const {
     return known != nullptr && known->has_greenlets;
 }
 
-bool AsyncioReader::knows_greenlets(const RunningLoop& loop, Address interpreter) const {
+// Of the thread of that loop; null: not known.
+Address AsyncioReader::main_greenlet_of(const RunningLoop& loop, Address interpreter) const {
     const Interpreter* known = interpreter_at(interpreter);
-    if (known == nullptr) return false;
+    if (known == nullptr) return kNullAddress;
     const auto main = known->mains.find(raw(loop.thread));
-    return main != known->mains.end() && main->second.loop == loop.loop;
+    return main != known->mains.end() && main->second.loop == loop.loop ? main->second.address : kNullAddress;
+}
+
+bool AsyncioReader::knows_greenlets(const RunningLoop& loop, Address interpreter) const {
+    return main_greenlet_of(loop, interpreter) != kNullAddress;
 }
 
 // Nothing has been switched to since the counter stood at `version`, so what is read before it is asked again was so all the
-// time. The pages that this took are copied together the next time.
+// time.
 template <class Read>
 bool AsyncioReader::read_unmoved(const RunningLoop& loop, std::uint64_t version, Read&& read) {
-    pages_ = &part_;
-    std::vector<std::uint64_t>& pages = paths_pages_[raw(loop.thread)];
-    part_.begin_part(pages);
-    part_.start_log();
-    const bool is_found = read();
-    part_.stop_log();
-    pages.clear();
-    part_.add_log_pages(pages);
-    sort_once(pages);
+    bool is_found = false;
+    read_known_pages(loop.thread, [&] { is_found = read(); });
     if (version == 0) return is_found;
     return is_found && read_value<std::uint64_t>(target_->memory(), loop.thread + at(asyncio_.thread.context_version)) == version;
 }
 
 bool AsyncioReader::read_callers(const RunningLoop& loop, Address interpreter, std::uint64_t version, std::vector<RawFrame>& frames) {
-    if (!knows_greenlets(loop, interpreter)) return false;
-    Interpreter& known = *interpreter_at(interpreter);
-    const Address main = known.mains.at(raw(loop.thread)).address;
-    return read_unmoved(loop, version, [&] { return known.greenlets.find_callers(part_, main, frames); });
+    const Address main = main_greenlet_of(loop, interpreter);
+    if (main == kNullAddress) return false;
+    GreenletReader& greenlets = interpreter_at(interpreter)->greenlets;
+    return read_unmoved(loop, version, [&] { return greenlets.find_callers(part_, main, frames); });
 }
 
 bool AsyncioReader::read_between(const RunningLoop& loop, Address interpreter, std::uint64_t version, std::span<const RawFrame> frames,
@@ -76,8 +69,8 @@ bool AsyncioReader::read_between(const RunningLoop& loop, Address interpreter, s
     return read_unmoved(loop, version, [&] {
         Between between;
         for (between.inner = 1; between.inner < frames.size(); ++between.inner) {
-            greenlets.find_between_frames(part_, frames[between.inner - 1], frames[between.inner].address, between.frames);
-            if (between.frames.empty()) continue;
+            const Address called = frames[between.inner].address;
+            if (greenlets.find_between_frames(part_, frames[between.inner - 1], called, between.frames) == kNullAddress) continue;
             std::reverse(between.frames.begin(), between.frames.end());
             found.push_back(between);
         }

@@ -132,12 +132,8 @@ void AsyncioReader::add_hubs(const ThreadList& threads, std::vector<RunningLoop>
                 if (thread.interpreter != interpreter->address || thread.pthread != hub.pthread) continue;
                 const bool has_loop = std::any_of(loops.begin(), loops.end(), [&](const RunningLoop& loop) { return loop.thread == thread.address; });
                 if (has_loop) continue;
-                RunningLoop running;
-                running.thread = thread.address;
-                running.loop = hub.address;
-                running.is_hub = true;
-                running.context_version = read_context_version(thread.address);
-                loops.push_back(running);
+                loops.push_back(running_in(thread.address, hub.address));
+                loops.back().is_hub = true;
             }
         }
     }

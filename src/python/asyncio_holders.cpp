@@ -63,19 +63,33 @@ void add_without_circles(TaskSweep& sweep, TaskIndex first, const std::vector<Ta
     }
 }
 
+// Which tasks somebody awaits, by place behind `first`.
+std::vector<std::uint8_t> find_awaited(const TaskSweep& sweep, TaskIndex first) {
+    std::vector<std::uint8_t> is_awaited(sweep.tasks.size() - first, 0);
+    for (const TaskEdge& edge : sweep.edges) {
+        if (edge.task >= first) is_awaited[edge.task - first] = 1;
+    }
+    return is_awaited;
+}
+
+// `is_orphan`: of a task by its place in the sweep.
+template <class IsOrphan>
+std::vector<TaskHolders::Entry> list_entries(const TaskSweep& sweep, TaskIndex first, IsOrphan&& is_orphan) {
+    std::vector<TaskHolders::Entry> entries;
+    for (TaskIndex i = first; i < sweep.tasks.size(); ++i) {
+        const AsyncTask& task = sweep.tasks[i];
+        entries.push_back({task.address, sweep.frames_of(task), task.name.number, task.state != TaskState::kRunning, is_orphan(i)});
+    }
+    return entries;
+}
+
 }  // namespace
 
 // Of a target that stands still.
 void AsyncioReader::find_holders(TaskSweep& sweep) {
     if (interpreters_.size() != 1) return;  // a task is held by one of its own interpreter
-    std::vector<std::uint8_t> has_awaiter(sweep.tasks.size(), 0);
-    for (const TaskEdge& edge : sweep.edges) has_awaiter[edge.task] = 1;
-    std::vector<TaskHolders::Entry> entries;
-    for (std::size_t i = 0; i < sweep.tasks.size(); ++i) {
-        const AsyncTask& task = sweep.tasks[i];
-        entries.push_back({task.address, sweep.frames_of(task), task.name.number, task.state != TaskState::kRunning,
-                           has_awaiter[i] == 0 && !task.is_loops_own});
-    }
+    const std::vector<std::uint8_t> is_awaited = find_awaited(sweep, 0);
+    const auto entries = list_entries(sweep, 0, [&](TaskIndex i) { return is_awaited[i] == 0 && !sweep.tasks[i].is_loops_own; });
     std::vector<TaskEdge> held;
     interpreters_.front()->holders.find(*pages_, entries, held);
     add_without_circles(sweep, 0, held);
@@ -83,24 +97,20 @@ void AsyncioReader::find_holders(TaskSweep& sweep) {
 
 // `first`: of the tasks of this moment in the sweep; all of the interpreter are among them.
 void AsyncioReader::add_holders(Interpreter& interpreter, TaskSweep& sweep, TaskIndex first) {
-    const std::size_t count = sweep.tasks.size() - first;
-    if (count > kMostSearched) return;
-    std::vector<std::uint8_t> has_awaiter(count, 0);
-    for (const TaskEdge& edge : sweep.edges) {
-        if (edge.task >= first) has_awaiter[edge.task - first] = 1;
-    }
+    if (sweep.tasks.size() - first > kMostSearched) return;
+    const std::vector<std::uint8_t> is_awaited = find_awaited(sweep, first);
     if (interpreter.held.size() > kMostHeld) interpreter.held.clear();
     std::vector<TaskIndex> wanted;
     for (TaskIndex i = first; i < sweep.tasks.size(); ++i) {
         const AsyncTask& task = sweep.tasks[i];
-        if (has_awaiter[i - first] != 0 || task.is_loops_own || task.is_greenlet) continue;
+        if (is_awaited[i - first] != 0 || task.is_loops_own || task.is_greenlet) continue;
         const auto known = interpreter.held.find(raw(task.address));
         if (known == interpreter.held.end() || known->second.task != key_of(task)) wanted.push_back(i);
     }
     if (!wanted.empty()) search_holders(interpreter, sweep, first, wanted);
     std::vector<TaskEdge> held;
     for (TaskIndex i = first; i < sweep.tasks.size(); ++i) {
-        if (has_awaiter[i - first] != 0) continue;
+        if (is_awaited[i - first] != 0) continue;
         const auto known = interpreter.held.find(raw(sweep.tasks[i].address));
         if (known == interpreter.held.end() || known->second.task != key_of(sweep.tasks[i])) continue;
         const auto holder = index_.find(raw(known->second.holder.task));
@@ -122,12 +132,7 @@ void AsyncioReader::search_holders(Interpreter& interpreter, TaskSweep& sweep, T
     const auto runs = [](const AsyncTask& task) { return task.state == TaskState::kRunning; };
     if (std::any_of(sweep.tasks.begin() + first, sweep.tasks.end(), runs)) return;
     const std::chrono::nanoseconds began = thread_cpu_time();
-    std::vector<TaskHolders::Entry> entries;
-    for (TaskIndex i = first; i < sweep.tasks.size(); ++i) {
-        const AsyncTask& task = sweep.tasks[i];
-        entries.push_back({task.address, sweep.frames_of(task), task.name.number, task.state != TaskState::kRunning,
-                           std::binary_search(wanted.begin(), wanted.end(), i)});
-    }
+    const auto entries = list_entries(sweep, first, [&](TaskIndex i) { return std::binary_search(wanted.begin(), wanted.end(), i); });
     std::vector<TaskEdge> found;
     pages_->start_log();
     interpreter.holders.find(*pages_, entries, found);

@@ -367,38 +367,30 @@ void AsyncioReader::read_until_still(Interpreter& interpreter, std::span<const A
 std::optional<TaskIndex> AsyncioReader::read_path(Address task, Address interpreter, TaskSweep& sweep) {
     sweep.clear();
     is_stopped_ = false;
-    for (const auto& known : interpreters_) {
-        if (known->address != interpreter) continue;
-        forget_now_and_then();
-        left_.clear();
-        read_until_still(*known, std::span(&task, 1), sweep);
-        sweep.loops = watched_;
-        if (!left_.empty()) return std::nullopt;
-        for (TaskIndex i = 0; i < sweep.tasks.size(); ++i) {
-            if (sweep.tasks[i].address == task && sweep.tasks[i].is_listed) return i;
-        }
+    Interpreter* known = interpreter_at(interpreter);
+    if (known == nullptr) return std::nullopt;
+    forget_now_and_then();
+    left_.clear();
+    read_until_still(*known, std::span(&task, 1), sweep);
+    sweep.loops = watched_;
+    if (!left_.empty()) return std::nullopt;
+    for (TaskIndex i = 0; i < sweep.tasks.size(); ++i) {
+        if (sweep.tasks[i].address == task && sweep.tasks[i].is_listed) return i;
     }
     return std::nullopt;
 }
 
 std::optional<TaskWork> AsyncioReader::find_work(const WorkerFrame& worker, Address interpreter, std::vector<RunningLoop>& loops) {
-    for (const auto& known : interpreters_) {
-        if (known->address != interpreter) continue;
-        pages_ = &part_;
-        std::vector<std::uint64_t>& pages = paths_pages_[raw(worker.thread)];
-        part_.begin_part(pages);
+    Interpreter* known = interpreter_at(interpreter);
+    if (known == nullptr) return std::nullopt;
+    read_known_pages(worker.thread, [&] {
         take_counters(watched_);
-        loops = watched_;
-        part_.start_log();
         known->work.find(part_, worker, work_);
-        part_.stop_log();
-        if (!part_.is_log_of_look()) loops.clear();  // not all of it was copied between the counters
-        pages.clear();
-        part_.add_log_pages(pages);
-        sort_once(pages);
-        for (const FoundAwaiter& awaiter : work_.awaiters) {
-            if (awaiter.must_wait) return TaskWork{worker.thread, work_.item, work_.future, awaiter.task, awaiter.through};
-        }
+    });
+    // Else not all of it was copied between the counters.
+    loops = part_.is_log_of_look() ? watched_ : std::vector<RunningLoop>();
+    for (const FoundAwaiter& awaiter : work_.awaiters) {
+        if (awaiter.must_wait) return TaskWork{worker.thread, work_.item, work_.future, awaiter.task, awaiter.through};
     }
     return std::nullopt;
 }

@@ -83,6 +83,20 @@ struct AsyncioReader::Found {
     std::vector<FoundAwaiter> awaiters;
 };
 
+// In part_: the pages that the last reading by this key came to are copied in one call, and those of this one noted.
+template <class Read>
+void AsyncioReader::read_known_pages(Address key, Read&& read) {
+    pages_ = &part_;
+    std::vector<std::uint64_t>& pages = paths_pages_[raw(key)];
+    part_.begin_part(pages);
+    part_.start_log();
+    read();
+    part_.stop_log();
+    pages.clear();
+    part_.add_log_pages(pages);
+    sort_once(pages);
+}
+
 struct AsyncioReader::Node {
     enum class Verdict : std::uint8_t {
         kWhole,  // read as of the moment

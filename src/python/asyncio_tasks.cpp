@@ -74,6 +74,11 @@ bool AsyncioReader::find(std::span<const InterpreterState> interpreters) {
     return is_found();
 }
 
+AsyncioReader::Interpreter* AsyncioReader::interpreter_at(Address address) const {
+    const auto found = std::find_if(interpreters_.begin(), interpreters_.end(), [&](const auto& known) { return known->address == address; });
+    return found == interpreters_.end() ? nullptr : found->get();
+}
+
 void AsyncioReader::add_interpreter(Address interpreter) {
     auto modules = find_asyncio_modules(target_->memory(), *layout_, interpreter);
     const bool has_asyncio = modules.has_value();
@@ -164,6 +169,14 @@ std::uint64_t AsyncioReader::read_context_version(Address thread) {
     return read_value<std::uint64_t>(*pages_, thread + at(asyncio_.thread.context_version)).value_or(0);
 }
 
+RunningLoop AsyncioReader::running_in(Address thread, Address loop) {
+    RunningLoop running;
+    running.thread = thread;
+    running.loop = loop;
+    running.context_version = read_context_version(thread);
+    return running;
+}
+
 void AsyncioReader::read_loops(const ThreadList& threads, std::vector<RunningLoop>& loops) {
     const AsyncioLayout::Thread& layout = asyncio_.thread;
     for (const ThreadState& thread : threads.threads) {
@@ -171,27 +184,21 @@ void AsyncioReader::read_loops(const ThreadList& threads, std::vector<RunningLoo
             std::any_of(interpreters_.begin(), interpreters_.end(),
                         [&](const auto& interpreter) { return interpreter->address == thread.interpreter; });
         if (!is_of_ours) continue;
-        RunningLoop running;
-        running.thread = thread.address;
-        running.loop = has(layout.running_loop)
-                           ? read_pointer(*pages_, thread.address + at(layout.running_loop)).value_or(kNullAddress)
-                           : running_loop_of_dict(thread.address);
-        if (!can_be_object(running.loop)) continue;
+        const Address loop = has(layout.running_loop)
+                                 ? read_pointer(*pages_, thread.address + at(layout.running_loop)).value_or(kNullAddress)
+                                 : running_loop_of_dict(thread.address);
+        if (!can_be_object(loop)) continue;
+        RunningLoop running = running_in(thread.address, loop);
         if (has(layout.running_task)) {
             running.running_task =
                 read_pointer(*pages_, thread.address + at(layout.running_task)).value_or(kNullAddress);
         }
-        running.context_version = read_context_version(thread.address);
         loops.push_back(running);
     }
     const auto add_runs = [&](const std::vector<LoopRun>& runs, bool are_trios) {
         for (const LoopRun& run : runs) {
-            RunningLoop running;
-            running.thread = run.thread;
-            running.loop = run.loop;
-            running.is_trios = are_trios;
-            running.context_version = read_context_version(run.thread);
-            loops.push_back(running);
+            loops.push_back(running_in(run.thread, run.loop));
+            loops.back().is_trios = are_trios;
         }
     };
     add_runs(trio_runs_, true);

@@ -173,9 +173,11 @@ private:
     struct Found;  // one task as it was read, before edges are resolved
     struct Node;   // one task of the moment that is being read
 
+    [[nodiscard]] Interpreter* interpreter_at(Address address) const;  // null: not known
     void add_interpreter(Address interpreter);
     void add_trio(Interpreter& interpreter);
     [[nodiscard]] std::uint64_t read_context_version(Address thread);  // 0 where there is none
+    [[nodiscard]] RunningLoop running_in(Address thread, Address loop);
     void read_loops(const ThreadList& threads, std::vector<RunningLoop>& loops);
     [[nodiscard]] Address running_loop_of_dict(Address thread);
     template <class Find>
@@ -196,7 +198,7 @@ private:
     void read_names(Interpreter& interpreter, AsyncTask& task);
     // src/python/asyncio_callers.cpp
     void note_main_greenlet(Interpreter& interpreter, const AsyncTask& task, Address main) const;
-    [[nodiscard]] Interpreter* interpreter_at(Address address) const;
+    [[nodiscard]] Address main_greenlet_of(const RunningLoop& loop, Address interpreter) const;
     template <class Read>
     bool read_unmoved(const RunningLoop& loop, std::uint64_t version, Read&& read);
 
@@ -224,6 +226,8 @@ private:
     void read_texts(Interpreter& interpreter, AsyncTask& task);
     StringId type_text(Interpreter& interpreter, Address object);
 
+    template <class Read>
+    void read_known_pages(Address key, Read&& read);
     // src/python/asyncio_looks.cpp
     void forget_now_and_then();
     void watch(const std::vector<RunningLoop>& loops);

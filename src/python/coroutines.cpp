@@ -185,10 +185,10 @@ void CoroutineReader::read_chain(Memory& memory, Address coroutine, CoroutineCha
         if (!awaited) break;
         chain.awaited = Address{raw(*awaited) & layout_->pointer_mask};
         if (greenlets_ == nullptr) continue;
-        greenlets_->find_between(memory, node.frame, chain.awaited, between_);
+        const Address greenlet = greenlets_->find_between(memory, node.frame, chain.awaited, between_);
         chain.frames.insert(chain.frames.end(), between_.begin(), between_.end());
         chain.objects.insert(chain.objects.end(), between_.size(), kNullAddress);
-        if (!between_.empty()) chain.main_greenlet = greenlets_->main_of_last();
+        if (greenlet != kNullAddress) chain.main_greenlet = greenlets_->read(memory, greenlet).main;
     }
     chain.end = End::kTorn;
 }

@@ -150,7 +150,7 @@ bool GreenletReader::read_frames(Memory& memory, Address greenlet, std::vector<R
 }
 
 template <class IsAwaited>
-void GreenletReader::find_held(Memory& memory, const RawFrame& holder, IsAwaited&& is_awaited, std::vector<RawFrame>& frames) {
+Address GreenletReader::find_held(Memory& memory, const RawFrame& holder, IsAwaited&& is_awaited, std::vector<RawFrame>& frames) {
     frames.clear();
     read_locals(memory, *layout_, holder, locals_);
     for (const Address object : locals_) {
@@ -160,16 +160,16 @@ void GreenletReader::find_held(Memory& memory, const RawFrame& holder, IsAwaited
             read_locals(memory, *layout_, frames[i], inner_locals_);
             if (std::find_if(inner_locals_.begin(), inner_locals_.end(), is_awaited) == inner_locals_.end()) continue;
             std::reverse(frames.begin(), frames.end());
-            main_of_last_ = read(memory, object).main;
-            return;
+            return object;
         }
     }
     frames.clear();
+    return kNullAddress;
 }
 
-void GreenletReader::find_between(Memory& memory, const RawFrame& holder, Address awaited, std::vector<RawFrame>& frames) {
+Address GreenletReader::find_between(Memory& memory, const RawFrame& holder, Address awaited, std::vector<RawFrame>& frames) {
     frames.clear();
-    if (!can_be_object(awaited)) return;
+    if (!can_be_object(awaited)) return kNullAddress;
     const ObjectKind kind = kinds_->kind_of(memory, awaited);
     // `await` goes on to what __await__() gives: an iterator over the future, or over the coroutine that an object keeps, as
     // those of database drivers do.
@@ -182,10 +182,10 @@ void GreenletReader::find_between(Memory& memory, const RawFrame& holder, Addres
         if (object == awaited || object == inner) return true;
         return is_wrapper && read_attribute(memory, *layout_, object, kKeptCoroutine) == inner;
     };
-    find_held(memory, holder, is_awaited, frames);
+    return find_held(memory, holder, is_awaited, frames);
 }
 
-void GreenletReader::find_between_frames(Memory& memory, const RawFrame& holder, Address awaited_frame, std::vector<RawFrame>& frames) {
+Address GreenletReader::find_between_frames(Memory& memory, const RawFrame& holder, Address awaited_frame, std::vector<RawFrame>& frames) {
     const auto frame_of = [&](Address coroutine) {  // an object of its own up to 3.10
         const Address frame = coroutine + at(layout_->generator.frame);
         return has(layout_->generator.frame_state) ? frame : read_pointer(memory, frame).value_or(kNullAddress);
@@ -198,7 +198,7 @@ void GreenletReader::find_between_frames(Memory& memory, const RawFrame& holder,
         const Address kept = read_attribute(memory, *layout_, object, kKeptCoroutine).value_or(kNullAddress);
         return can_be_object(kept) && is_its_coroutine(kept, kinds_->kind_of(memory, kept));
     };
-    find_held(memory, holder, is_awaited, frames);
+    return find_held(memory, holder, is_awaited, frames);
 }
 
 bool GreenletReader::find_callers(Memory& memory, Address main, std::vector<RawFrame>& frames) {

@@ -45,13 +45,11 @@ public:
     GreenletReader(const Layout& layout, ObjectKinds& kinds, Memory& probe)
         : layout_(&layout), kinds_(&kinds), probe_(&probe), shape_(layout) {}
 
-    // The frames of the greenlet that a variable of `holder` refers to and that has handed `awaited` to it,
-    // outermost first; empty where there is none.
-    void find_between(Memory& memory, const RawFrame& holder, Address awaited, std::vector<RawFrame>& frames);
+    // The greenlet that a variable of `holder` refers to and that has handed `awaited` to it, and its frames, outermost first;
+    // null, and empty, where there is none.
+    Address find_between(Memory& memory, const RawFrame& holder, Address awaited, std::vector<RawFrame>& frames);
     // The same where what is awaited is a coroutine that executes, known by its frame.
-    void find_between_frames(Memory& memory, const RawFrame& holder, Address awaited_frame, std::vector<RawFrame>& frames);
-    // The main greenlet of the thread of the one that find_between() found last; null where that is not known.
-    [[nodiscard]] Address main_of_last() const { return main_of_last_; }
+    Address find_between_frames(Memory& memory, const RawFrame& holder, Address awaited_frame, std::vector<RawFrame>& frames);
     // What has switched to the greenlet that runs in the thread of `main`: the frames of `main`, leaf first, if one of its
     // innermost ones holds the greenlet in a variable. False: none runs there that is known to be called so.
     [[nodiscard]] bool find_callers(Memory& memory, Address main, std::vector<RawFrame>& frames);
@@ -65,7 +63,7 @@ private:
     static constexpr std::size_t kPimplWords = 32;
     using Pimpl = std::array<std::uint64_t, kPimplWords>;
     template <class IsAwaited>
-    void find_held(Memory& memory, const RawFrame& holder, IsAwaited&& is_awaited, std::vector<RawFrame>& frames);
+    Address find_held(Memory& memory, const RawFrame& holder, IsAwaited&& is_awaited, std::vector<RawFrame>& frames);
     // Nothing where they can't be read, or are not known yet.
     [[nodiscard]] std::optional<Pimpl> read_words(Memory& memory, Address greenlet);
     [[nodiscard]] bool has_frame(Memory& memory, const Pimpl& words);
@@ -86,7 +84,6 @@ private:
     std::size_t frame_word_ = 0;
     std::size_t main_word_ = 0;   // 0: not known
     std::size_t state_word_ = 0;  // of a main one: its ThreadState; 0: not known
-    Address main_of_last_{};
     FrameShape shape_;
     std::vector<Address> locals_;
     std::vector<Address> inner_locals_;

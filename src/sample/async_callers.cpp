@@ -79,10 +79,12 @@ std::optional<AsyncSampler::Spliced> AsyncSampler::splice_switched(Address threa
                                                                    std::uint64_t version, const PlaceSteps& place_steps) {
     Loop& loop = *find_loop(thread);
     epoch_.mark_used(loop.callers);
-    // Of a callback, or a task that is not known: below the loop's own frames.
-    const AsyncStacks::Place callers = trie_.add_steps(trie_.root(), loop.callers, 0, loop.callers.steps.size());
-    auto spliced = splice_task(loop, loop.callers, version, {});  // may look for further loops: `loop` is not to be used any more
-    if (!spliced) spliced = Spliced{callers};
+    auto spliced = splice_task(loop, loop.callers, version, {});
+    if (!spliced) {
+        // Of a callback, or a task that is not known: below the loop's own frames. A look for further loops may have moved them.
+        const StackBuilder::Chain& callers = find_loop(thread)->callers;
+        spliced = Spliced{trie_.add_steps(trie_.root(), callers, 0, callers.steps.size())};
+    }
     spliced->place = add_steps(spliced->place, chain, 0, chain.steps.size(), place_steps);
     return spliced;
 }

@@ -59,13 +59,8 @@ def shape(stack):
 
 def counts_of(recording):
     """Samples by shape; what a loop's thread shows without a task is counted apart."""
-    counts, others = {}, 0
-    for stack, count in recording.profile.stacks:
-        text = shape(stack)
-        if text is None:
-            others += count
-        else:
-            counts[text] = counts.get(text, 0) + count
+    counts = seen_in(recording.profile)
+    others = counts.pop(None, 0)
     return counts, others
 
 
@@ -119,11 +114,17 @@ def strange_parts(parts, account):
     return strange
 
 
-def seen_enough(profile, texts, shape_of=shape):
+def seen_in(profile, shape_of=shape):
+    """Samples by shape."""
     counts = {}
     for stack, count in profile.stacks:
         text = shape_of(stack)
         counts[text] = counts.get(text, 0) + count
+    return counts
+
+
+def seen_enough(profile, texts, shape_of=shape):
+    counts = seen_in(profile, shape_of)
     return all(counts.get(text, 0) >= ENOUGH for text in texts)
 
 
@@ -138,9 +139,7 @@ def check_waiting_tasks(program, tmp_path):
     program.ready()
 
     def enough(profile):
-        seen = {}
-        for stack, count in profile.stacks:
-            seen[shape(stack)] = seen.get(shape(stack), 0) + count
+        seen = seen_in(profile)
         return seen_enough(profile, expected - MAY_LACK) and sum(seen.get(text, 0) for text in LONE | MAY_LACK) >= ENOUGH
 
     recording = record_until(enough, program.pid, tmp_path, 1, 200, "--async=all")

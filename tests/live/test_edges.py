@@ -11,7 +11,7 @@ import harness
 import packages
 from harness import Program, dump, plain, pyprof, record, record_until
 from test_async import (ENOUGH, LONE, OWN_FILES, check_running_tasks, check_waiting_tasks, counts_of, expected_of, is_told,
-                        mixes, parts_of, shape, start, strange_parts)
+                        mixes, parts_of, seen_enough, shape, start, strange_parts)
 
 
 # --- what a dump says, written as expect.py writes it -------------------------------------------
@@ -262,12 +262,6 @@ def test_greenlets_that_run_in_tasks(interpreter, release, tmp_path, note):
     with Program(interpreter, "async/greenlets_busy.py", variables=variables) as program:
         expected = expected_of(program.report())
 
-        def has_all(profile):
-            seen = {}
-            for stack, count in profile.stacks:
-                seen[shape(stack)] = seen.get(shape(stack), 0) + count
-            return all(seen.get(text, 0) >= 50 for text in expected)
-
         caught = set()
 
         def has_caught_all():
@@ -281,7 +275,7 @@ def test_greenlets_that_run_in_tasks(interpreter, release, tmp_path, note):
             caught.update(texts)
             return caught == expected
 
-        recording = record_until(has_all, program.ready().pid, tmp_path, 1, 200, "--async=running")
+        recording = record_until(lambda profile: seen_enough(profile, expected), program.ready().pid, tmp_path, 1, 200, "--async=running")
         harness.wait_until(has_caught_all)
     counts, others = counts_of(recording)
     note("%d of %d samples below no task" % (others, recording.profile.total))

@@ -33,7 +33,7 @@ struct World {
         return all;
     }
     std::vector<Address> between(Address awaited) {
-        reader.find_between(target.memory(), holder, awaited, frames);
+        greenlet = reader.find_between(target.memory(), holder, awaited, frames);
         return addresses();
     }
     std::vector<Address> between_frames(Address awaited_frame) {
@@ -49,6 +49,7 @@ struct World {
     ObjectKinds kinds;
     GreenletReader reader;
     Address child{}, future{}, answer{};
+    Address greenlet{};  // that between() found
     RawFrame holder;
     std::vector<RawFrame> frames;
 };
@@ -71,7 +72,7 @@ TEST_CASE("greenlets in tasks: between the coroutine that holds one and what it 
     for_each_world([](World& world) {
         world.hand_over(world.answer);
         CHECK(world.between(world.answer) == world.child_alone());
-        CHECK(world.reader.main_of_last() == world.gevent.main);
+        CHECK(world.reader.read(world.target.memory(), world.greenlet).main == world.gevent.main);
         CHECK(world.between_frames(world.asyncio.frame_of(world.answer).address) == world.child_alone());
         // Something else is awaited, or runs.
         const Address other = world.asyncio.coroutine("other", world.builder.none());
