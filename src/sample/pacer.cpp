@@ -3,8 +3,6 @@
 
 #include "base/clock.h"
 
-#include <time.h>
-
 #include <algorithm>
 
 namespace pyprof {
@@ -14,25 +12,21 @@ namespace {
 // Long sleeps are cut so that a request to stop is seen soon.
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
-void sleep_until(std::chrono::nanoseconds deadline) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline);
-    timespec until{};
-    until.tv_sec = seconds.count();
-    until.tv_nsec = (deadline - seconds).count();
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);  // a signal only wakes it early
+// The finalizer of splitmix64: even in all its bits for numbers that follow each other.
+std::uint64_t mixed(std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+    return x ^ (x >> 31);
 }
 
 }  // namespace
 
 Pacer::Pacer(double rate_hz, Nanoseconds start, std::uint64_t seed)
-    : period_ns_(rate_hz > 0 ? 1e9 / rate_hz : 0), start_(start), last_(start), random_state_(seed | 1) {}
+    : period_ns_(rate_hz > 0 ? 1e9 / rate_hz : 0), start_(start), last_(start), seed_(seed) {}
 
-// xorshift64*: quick, and far more even than a jitter needs.
-double Pacer::random_fraction() {
-    random_state_ ^= random_state_ >> 12;
-    random_state_ ^= random_state_ << 25;
-    random_state_ ^= random_state_ >> 27;
-    return static_cast<double>((random_state_ * 0x2545F4914F6CDD1DULL) >> 11) * 0x1.0p-53;
+Pacer::Nanoseconds Pacer::moment_in(std::uint64_t period) const {
+    const double fraction = static_cast<double>(mixed(mixed(seed_) + period * 0x9E3779B97F4A7C15ULL) >> 11) * 0x1.0p-53;
+    return start_ + Nanoseconds{static_cast<std::int64_t>((static_cast<double>(period) + fraction) * period_ns_)};
 }
 
 std::uint64_t Pacer::period_at(Nanoseconds now) const {
@@ -62,8 +56,7 @@ Pacer::Plan Pacer::plan(Nanoseconds now) {
     }
     const std::uint64_t period = std::max(next_period_, period_at(now));
     plan.late = period - next_period_;
-    const double moment = (static_cast<double>(period) + random_fraction()) * period_ns_;
-    plan.deadline = start_ + Nanoseconds{static_cast<std::int64_t>(moment)};
+    plan.deadline = moment_in(period);
     const auto periods = [&](std::uint64_t count) { return Nanoseconds{static_cast<std::int64_t>(period_ns_ * static_cast<double>(count))}; };
     if (plan.late > kMostPeriods && periods(plan.late) > kLongestGap) plan.paused = periods(plan.late);
     plan.weight = periods(plan.late + 1) - plan.paused;
@@ -76,7 +69,11 @@ Pacer::Tick Pacer::wait(const std::atomic<bool>& stop, const std::function<Nanos
     const Plan chosen = plan(now);
     while (now < chosen.deadline && !stop.load(std::memory_order_relaxed)) {
         const Nanoseconds most = before_sleep ? std::min<Nanoseconds>(before_sleep(), kLongestSleep) : kLongestSleep;
-        sleep_until(std::min(chosen.deadline, now + most));
+        if (chosen.deadline <= now + most) {
+            sleeper_.sleep_until(chosen.deadline, moment_in(next_period_));
+        } else {
+            Sleeper::sleep_once(now + most);
+        }
         now = monotonic_now();
     }
     return {now, chosen.weight, chosen.late, chosen.paused};

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When to sample. Time is cut into periods of equal length and one moment is drawn at random within
-// each: the mean rate is kept exactly, and a program that works in step with the period is not misread.
+// each: the mean rate is kept exactly, and a program that works in step with the period is not misread. The seed and the number of
+// the period give the moment, so the next one is always known (sleeper.h says what for).
 // A period that has passed is dropped and counted, never caught up with; the next sample stands for it. For a long gap, as
 // when we are stopped ourselves, no sample stands: nobody knows what the program did.
 #pragma once
+
+#include "sample/sleeper.h"
 
 #include <atomic>
 #include <chrono>
@@ -47,7 +50,7 @@ public:
     Plan plan(Nanoseconds now);
 
 private:
-    double random_fraction();
+    [[nodiscard]] Nanoseconds moment_in(std::uint64_t period) const;
     [[nodiscard]] std::uint64_t period_at(Nanoseconds now) const;
 
     double period_ns_ = 0;
@@ -55,7 +58,8 @@ private:
     Nanoseconds last_{0};
     Nanoseconds last_weight_{0};
     std::uint64_t next_period_ = 0;
-    std::uint64_t random_state_;
+    std::uint64_t seed_;
+    Sleeper sleeper_;
 };
 
 }  // namespace pyprof
