@@ -29,32 +29,78 @@ void clear(Walk& walk) {
 
 }  // namespace
 
+namespace {
+
+// Of the pile of a range that could not be read: the height from which on none is worth a try, the range from which on to read
+// anew, and, where that is an earlier one, the ranges behind the same pointer that stand above, lowest first.
+struct Retry {
+    std::size_t height = 0;
+    std::size_t from = 0;
+    std::vector<std::size_t> above;
+};
+
+Retry retry_without(std::size_t bad, std::span<const ReadRange> ranges, std::span<const std::uint8_t> filled, std::span<const ReadLevel> levels) {
+    const ReadLevel& level = levels[bad];
+    Retry retry{level.height, bad + 1, {}};
+    if (level.pointer_range == ReadLevel::kNoPointer || filled[level.pointer_range] == kNotFilled) return retry;
+    const Address highest{load<std::uint64_t>(ranges[level.pointer_range].to.data(), level.pointer_offset)};
+    const auto is_below = [&](std::size_t i) { return levels[i].pile == level.pile && levels[i].height < level.height; };
+    const auto is_led = [&](std::size_t i) { return levels[i].pile == level.pile && levels[i].pointer_range == level.pointer_range; };
+    bool has_frames = false;  // behind that pointer
+    bool is_known = ranges[bad].from == highest;  // it has been freed since
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+        has_frames |= is_led(i) && filled[i] != kNotFilled;
+        if (!is_below(i) || ranges[i].from != highest) continue;
+        retry.height = levels[i].height + 1;
+        is_known = true;
+    }
+    if (has_frames || !is_known) return retry;
+    retry.from = level.pointer_range;
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+        if (is_led(i) && is_below(i) && levels[i].height >= retry.height) retry.above.push_back(i);
+    }
+    std::sort(retry.above.begin(), retry.above.end(), [&](std::size_t a, std::size_t b) { return levels[a].height < levels[b].height; });
+    return retry;
+}
+
+}  // namespace
+
 void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled, std::span<const ReadLevel> levels) {
     filled.assign(ranges.size(), 0);
     std::vector<ReadRange> rest;  // without those that are gone, and where they stand in `ranges`; made where one is
     std::vector<std::size_t> places;
     std::size_t done = 0;
+    std::size_t in_order = ranges.size();  // so many of those left stand where they stand in `ranges`
     const auto left = [&] { return (places.empty() ? ranges : std::span<const ReadRange>(rest)).subspan(done); };
     const auto place = [&](std::size_t i) { return places.empty() ? i : places[i]; };
     while (!left().empty()) {
         const ReadOutcome outcome = memory.read(left());
-        for (std::size_t i = done; i < done + outcome.complete; ++i) filled[place(i)] = 1;
+        for (std::size_t i = done; i < done + outcome.complete; ++i) filled[place(i)] = i < in_order ? kFilled : kFilledLast;
         done += outcome.complete;
         if (left().empty() || outcome.fault == ReadFault::kGone || outcome.fault == ReadFault::kDenied) break;
         const std::size_t bad = place(done++);
         if (bad >= levels.size() || levels[bad].pile == kNullAddress) continue;
+        const Retry retry = retry_without(bad, ranges, filled, levels);
         std::vector<ReadRange> lower;
         std::vector<std::size_t> lower_places;
-        const std::size_t count = done + left().size();
-        for (std::size_t i = done; i < count; ++i) {
-            const std::size_t at = place(i);
-            if (at < levels.size() && levels[at].pile == levels[bad].pile && levels[at].height >= levels[bad].height) continue;
+        const auto add = [&](std::size_t at) {
+            if (at < levels.size() && levels[at].pile == levels[bad].pile && levels[at].height >= retry.height) return;
             lower.push_back(ranges[at]);
             lower_places.push_back(at);
+        };
+        const std::size_t count = done + left().size();
+        for (std::size_t i = retry.from; i < bad; ++i) add(i);
+        for (std::size_t i = done; i < std::min(in_order, count); ++i) add(place(i));
+        const std::size_t still_in_order = lower.size();
+        for (std::size_t i = std::max(in_order, done); i < count; ++i) add(place(i));
+        for (const std::size_t i : retry.above) {
+            lower.push_back(ranges[i]);
+            lower_places.push_back(i);
         }
         if (lower.empty()) break;
         rest = std::move(lower);
         places = std::move(lower_places);
+        in_order = still_in_order;
         done = 0;
     }
 }
@@ -308,12 +354,12 @@ ThreadReader::Status ThreadReader::take_copies(Memory& memory, std::span<const s
 }
 
 // The second reading becomes that behind the pointer, and the first one the earlier copy. What was read ahead, or was missed and
-// read directly, is younger than both.
+// read directly or last, is younger than both.
 ThreadReader::Status ThreadReader::take_second_moment(Memory& memory) {
     copies_ = Copies::kAround;
     for (std::size_t i = 0; i < regions_.size(); ++i) {
         Region& region = regions_[i];
-        if (i < first_ahead_ || i >= first_single_) {
+        if (!region.is_late && (i < first_ahead_ || i >= first_single_)) {
             std::swap(region.is_read, region.is_in_other);
             continue;
         }

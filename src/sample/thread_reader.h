@@ -28,11 +28,18 @@ namespace pyprof {
 // Fills what can be read of what one or several readers plan; `filled` tells which ranges were. process_vm_readv stops at
 // the first range that it can't read: it goes on behind it, so that one freed frame costs no other thread its sample.
 // Of ranges in one pile none is read that is as high as one that could not be read, or higher: the chunks of a stack that
-// has shrunk are gone from some height on. `levels` may be shorter than `ranges`.
+// has shrunk are gone from some height on. Where a pointer to the highest one that is left was read with them, it says from
+// which; it and what was read since are read anew then, so that the frames follow their pointer as closely as ever, and those
+// above come once more behind all else: the stack may be growing again. `levels` may be shorter than `ranges`.
 struct ReadLevel {
+    static constexpr std::size_t kNoPointer = SIZE_MAX;
     Address pile{};  // null: in none
     std::size_t height = 0;
+    std::size_t pointer_range = kNoPointer;  // an earlier one of the ranges
+    std::size_t pointer_offset = 0;          // in it
 };
+// What `filled` says of a range.
+enum Filled : std::uint8_t { kNotFilled, kFilled, kFilledLast };  // the last: behind ranges that come after it
 void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled,
               std::span<const ReadLevel> levels = {});
 
@@ -146,6 +153,7 @@ private:
         std::size_t offset = 0;  // in either arena
         bool is_read = false;    // in the copy behind the pointer
         bool is_in_other = false;
+        bool is_late = false;  // that behind the pointer came after the other one
     };
     struct SingleFrame {  // off the data stack
         Address address{};

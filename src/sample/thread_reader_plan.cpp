@@ -75,6 +75,11 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, Copies copies, bool with
     copies_ = copies;
     plan_regions(ahead != nullptr);
     planned_.clear();
+    std::size_t pointer_range = ReadLevel::kNoPointer;
+    const auto add_pointers = [&](bool second) {
+        pointer_range = ranges.size();
+        plan_pointers(ranges, second, with_c_stack);
+    };
     const auto add_region = [&](Planned::What what, std::size_t i, std::vector<std::byte>& arena) {
         const Region& region = regions_[i];
         const bool is_ahead = ahead != nullptr && what == Planned::What::kAhead;
@@ -84,7 +89,7 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, Copies copies, bool with
         if (ahead == nullptr || i >= first_single_) return;
         auto& levels = is_ahead ? ahead->levels : ahead->planned_levels;
         levels.resize(to.size());
-        levels.back() = {thread_state_, i};
+        levels.back() = {thread_state_, i, pointer_range, at(layout_.thread.datastack_chunk)};
     };
     // Leaves live shortest: they are copied closest to the pointer.
     order_.clear();
@@ -96,10 +101,10 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, Copies copies, bool with
     for (std::size_t i = first_ahead_; i-- > 0;) order_.push_back(i);
     if (!singles_first) order_singles();
     for (std::size_t i = order_.size(); copies == Copies::kAround && i > 0; --i) add_region(Planned::What::kOther, order_[i - 1], other_);
-    plan_pointers(ranges, false, with_c_stack);
+    add_pointers(false);
     for (const std::size_t i : order_) add_region(Planned::What::kFrames, i, frames_);
     if (copies == Copies::kTwo) {
-        plan_pointers(ranges, true, with_c_stack);
+        add_pointers(true);
         for (const std::size_t i : order_) add_region(Planned::What::kOther, i, other_);
     }
     for (std::size_t i = first_ahead_; i < first_single_; ++i) add_region(Planned::What::kAhead, i, frames_);
@@ -156,6 +161,7 @@ void ThreadReader::note_filled(std::span<const std::uint8_t> filled) {
             case Planned::What::kFrames:
             case Planned::What::kAhead:
                 regions_[planned_[i].region].is_read = ok;
+                regions_[planned_[i].region].is_late = ok && filled[i] == kFilledLast;
                 break;
         }
     }

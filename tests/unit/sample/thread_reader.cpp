@@ -139,7 +139,7 @@ struct DeepStack {
             }
         }
         reading.builder.put_field(reading.thread, reading.layout().thread.datastack_chunk, raw(stacks[chunk].chunk));
-        CHECK(reading.sample_ahead(leaves[chunk][frame]) == Status::kOk);
+        CHECK(reading.sample_ahead(leaves[chunk][frame], copies) == Status::kOk);
         std::size_t depth = frame + 1;
         for (std::size_t i = 0; i < chunk; ++i) depth += leaves[i].size();
         reading.check_whole(depth);
@@ -147,6 +147,7 @@ struct DeepStack {
     }
 
     Reading reading;
+    ThreadReader::Copies copies = ThreadReader::Copies::kAround;
     std::vector<std::vector<Address>> leaves;  // by chunk
     std::vector<ProcessBuilder::DataStack> stacks;
     std::vector<std::vector<std::byte>> bytes;
@@ -168,23 +169,28 @@ TEST_CASE("thread reader: a deep stack that moves within one chunk takes one cal
 TEST_CASE("thread reader: a deep stack that grows back over chunks that it had left takes one call more at most") {
     for_each_layout([](const KnownLayout& known) {
         if (!Reading(known.layout).shape.on_data_stack()) return;
-        DeepStack deep(known, 8);
-        for (int i = 0; i < 3; ++i) (void)deep.sample_at(7, 124);
-        std::size_t calls = 0;
-        for (std::size_t i = 0; i < 200; ++i) {
-            const std::size_t chunk = i % 4 == 0 ? i / 4 % 8 : 7;
-            const std::size_t frame = i % 4 == 0 ? i * 31 % 125 : 124;
-            const std::size_t taken = deep.sample_at(chunk, frame);
-            CHECK(taken <= 2);
-            if (chunk == 7) CHECK(taken == 1);
-            calls += taken;
+        for (const ThreadReader::Copies copies : {ThreadReader::Copies::kAround, ThreadReader::Copies::kOne, ThreadReader::Copies::kTwo}) {
+            INFO("copies: " << static_cast<int>(copies));
+            DeepStack deep(known, 8);
+            deep.copies = copies;
+            for (int i = 0; i < 3; ++i) (void)deep.sample_at(7, 124);
+            std::size_t calls = 0;
+            for (std::size_t i = 0; i < 200; ++i) {
+                const std::size_t chunk = i % 4 == 0 ? i / 4 % 8 : 7;
+                const std::size_t frame = i % 4 == 0 ? i * 31 % 125 : 124;
+                const std::size_t taken = deep.sample_at(chunk, frame);
+                CHECK(taken <= 2);
+                if (chunk == 7) CHECK(taken == 1);
+                if (copies != ThreadReader::Copies::kOne) CHECK(deep.reading.reader->walk_other().end == WalkEnd::kRoot);
+                calls += taken;
+            }
+            CHECK(calls <= 250);
+            // Where it is seldom deep, the chunks that are mostly gone cost nothing.
+            for (int i = 0; i < 40; ++i) (void)deep.sample_at(1, 60);
+            calls = 0;
+            for (std::size_t i = 0; i < 100; ++i) calls += deep.sample_at(i % 10 == 0 ? 7 : 1, 60);
+            CHECK(calls <= 105);
         }
-        CHECK(calls <= 250);
-        // Where it is seldom deep, the chunks that are mostly gone cost nothing.
-        for (int i = 0; i < 40; ++i) (void)deep.sample_at(1, 60);
-        calls = 0;
-        for (std::size_t i = 0; i < 100; ++i) calls += deep.sample_at(i % 10 == 0 ? 7 : 1, 60);
-        CHECK(calls <= 105);
     });
 }
 
