@@ -385,7 +385,7 @@ ThreadReader::Status ThreadReader::walk_copies(Memory& memory) {
     Address leaf = found.value_or(kNullAddress);
     const auto walk = [&] {
         leaf_ = leaf;
-        notice_newer_chunk(leaf);
+        notice_newer_chunk(memory, leaf);
         cursor_ = 0;
         clear(walk_);
         if (leaf == kNullAddress || leaf == limits_.base_frame) return;

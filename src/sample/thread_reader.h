@@ -190,7 +190,7 @@ private:
     void add_extra_chunk(Address begin, Address end);
     const std::byte* read_chunk(Memory& memory, Address address);
     void read_untried_chunks(Memory& memory, std::size_t first);
-    void notice_newer_chunk(Address leaf);
+    void notice_newer_chunk(Memory& memory, Address leaf);
     void read_missing_chunks(Memory& memory, std::size_t chunk, Address address);
     [[nodiscard]] bool was_gone(std::size_t chunk) const;
     [[nodiscard]] std::optional<std::size_t> unread_chunk() const;

@@ -165,10 +165,16 @@ void ThreadReader::follow_chunks(Memory& memory) {
     }
 }
 
-// 3.11 and 3.12 read the pointer to the leaf a little after the thread state: a chunk may have been begun in between.
-void ThreadReader::notice_newer_chunk(Address leaf) {
+// 3.11 and 3.12 read the pointer to the leaf a little after the thread state: a chunk may have been begun in between. While the
+// target maps it, the read of the pointer waits; so it may have dozens of frames by then, and is read at once.
+void ThreadReader::notice_newer_chunk(Memory& memory, Address leaf) {
     const std::size_t next = data_stack_.in_use();
     if (next == 0 || next >= data_stack_.size() || !is_within(leaf, data_stack_[next].begin, data_stack_[next].end)) return;
+    if (copied_header(next) == nullptr) {
+        const std::size_t first = extra_regions_.size();
+        add_extra_chunk(data_stack_[next].address, leaf + shape_.begin() + shape_.bytes());
+        read_extra(memory, first);
+    }
     const std::byte* header = copied_header(next);
     if (header != nullptr && data_stack_.parse(header).previous == data_stack_[next - 1].address) data_stack_.use(next + 1);
 }
@@ -196,7 +202,7 @@ void ThreadReader::read_missing_chunks(Memory& memory, std::size_t chunk, Addres
 
 std::optional<std::size_t> ThreadReader::unread_chunk() const {
     for (std::size_t i = 0; i < data_stack_.in_use(); ++i) {
-        if (was_gone(i)) return i;
+        if (was_gone(i) && copied_header(i) == nullptr) return i;
     }
     return std::nullopt;
 }

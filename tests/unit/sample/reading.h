@@ -6,6 +6,7 @@
 #include "fixture.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -105,6 +106,7 @@ struct Reading : Fixture {
         std::vector<std::uint8_t> filled;
         memory.reset_counts();
         read_all(memory, ranges, filled, ahead.planned_levels);
+        if (before_take) before_take();
         const Status status = reader->take(memory, filled);
         calls = memory.reads();
         return status;
@@ -122,6 +124,7 @@ struct Reading : Fixture {
         CHECK(reader->walk().frames.size() == frames);
     }
 
+    std::function<void()> before_take;  // what the program does once the plan is read
     ThreadReader::Motion motion = ThreadReader::Motion::kMoves;
     Address f;
     Address interpreter;

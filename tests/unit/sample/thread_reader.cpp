@@ -194,6 +194,25 @@ TEST_CASE("thread reader: a deep stack that grows back over chunks that it had l
     });
 }
 
+TEST_CASE("thread reader: a chunk that is begun before the pointer to the leaf is read takes one call") {
+    for_each_layout([](const KnownLayout& known) {
+        if (known.layout.frame_root != FrameRoot::kThreadCframe) return;  // 3.11 and 3.12
+        DeepStack deep(known, 4);
+        deep.copies = ThreadReader::Copies::kTwo;
+        for (int i = 0; i < 3; ++i) (void)deep.sample_at(3, 200);
+        Reading& reading = deep.reading;
+        reading.memory.unmap(deep.stacks[3].chunk, deep.bytes[3].size());
+        reading.builder.put_field(reading.thread, reading.layout().thread.datastack_chunk, raw(deep.stacks[2].chunk));
+        reading.before_take = [&] {
+            reading.memory.map(deep.stacks[3].chunk, deep.bytes[3].size());
+            reading.memory.write(deep.stacks[3].chunk, deep.bytes[3]);
+        };
+        CHECK(reading.sample_ahead(deep.leaves[3][60], deep.copies) == Status::kOk);
+        reading.check_whole(811);
+        CHECK(reading.calls == 3);
+    });
+}
+
 TEST_CASE("thread reader: chunks that come back in another order are told by their links") {
     for_each_layout([](const KnownLayout& known) {
         if (!Reading(known.layout).shape.on_data_stack()) return;
