@@ -39,7 +39,9 @@ void Sleeper::sleep_until(Nanoseconds until, Nanoseconds after) {
     Timer& other = timers_[1 - turn_];
     if (!timer.set(until) || !other.set(after)) return sleep_once(until);
     std::uint64_t fired = 0;
-    if (::read(timer.fd.get(), &fired, sizeof fired) == sizeof fired) turn_ = 1 - turn_;
+    if (::read(timer.fd.get(), &fired, sizeof fired) != sizeof fired) return;
+    timer.set_for = Nanoseconds{0};
+    turn_ = 1 - turn_;
 }
 
 void Sleeper::sleep_once(Nanoseconds until) {

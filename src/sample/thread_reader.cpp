@@ -27,10 +27,6 @@ void clear(Walk& walk) {
     walk.end = WalkEnd::kUnreadable;
 }
 
-}  // namespace
-
-namespace {
-
 // Of the pile of a range that could not be read: the height from which on none is worth a try, the range from which on to read
 // anew, and, where that is an earlier one, the ranges behind the same pointer that stand above, lowest first.
 struct Retry {
@@ -39,15 +35,16 @@ struct Retry {
     std::vector<std::size_t> above;
 };
 
-Retry retry_without(std::size_t bad, std::span<const ReadRange> ranges, std::span<const std::uint8_t> filled, std::span<const ReadLevel> levels) {
+Retry retry_without(std::size_t bad, std::span<const ReadRange> ranges, std::span<const std::uint8_t> filled,
+                    std::span<const ReadLevel> levels) {
     const ReadLevel& level = levels[bad];
     Retry retry{level.height, bad + 1, {}};
     if (level.pointer_range == ReadLevel::kNoPointer || filled[level.pointer_range] == kNotFilled) return retry;
     const Address highest{load<std::uint64_t>(ranges[level.pointer_range].to.data(), level.pointer_offset)};
     const auto is_below = [&](std::size_t i) { return levels[i].pile == level.pile && levels[i].height < level.height; };
     const auto is_led = [&](std::size_t i) { return levels[i].pile == level.pile && levels[i].pointer_range == level.pointer_range; };
-    bool has_frames = false;  // behind that pointer
-    bool is_known = ranges[bad].from == highest;  // it has been freed since
+    bool has_frames = false;                      // behind that pointer
+    bool is_known = ranges[bad].from == highest;  // then it was freed after the pointer was read
     for (std::size_t i = 0; i < levels.size(); ++i) {
         has_frames |= is_led(i) && filled[i] != kNotFilled;
         if (!is_below(i) || ranges[i].from != highest) continue;
@@ -66,7 +63,7 @@ Retry retry_without(std::size_t bad, std::span<const ReadRange> ranges, std::spa
 }  // namespace
 
 void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled, std::span<const ReadLevel> levels) {
-    filled.assign(ranges.size(), 0);
+    filled.assign(ranges.size(), kNotFilled);
     std::vector<ReadRange> rest;  // without those that are gone, and where they stand in `ranges`; made where one is
     std::vector<std::size_t> places;
     std::size_t done = 0;

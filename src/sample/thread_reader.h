@@ -38,8 +38,8 @@ struct ReadLevel {
     std::size_t pointer_range = kNoPointer;  // an earlier one of the ranges
     std::size_t pointer_offset = 0;          // in it
 };
-// What `filled` says of a range.
-enum Filled : std::uint8_t { kNotFilled, kFilled, kFilledLast };  // the last: behind ranges that come after it
+// What `filled` says of a range; kFilledLast: read behind ranges that come after it.
+enum Filled : std::uint8_t { kNotFilled, kFilled, kFilledLast };
 void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std::uint8_t>& filled,
               std::span<const ReadLevel> levels = {});
 

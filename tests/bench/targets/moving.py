@@ -47,7 +47,10 @@ locked = threading.Lock()
 locked.acquire()
 for _ in range(BLOCKED):
     threading.Thread(target=wait, args=(6, locked), daemon=True).start()
+usual = sys.getswitchinterval()
+sys.setswitchinterval(1e-5)  # each start waits for its turn behind those that are busy already
 for number in range(1, BUSY):
     threading.Thread(target=main, args=(number, WORK), daemon=True).start()
+sys.setswitchinterval(usual)
 print("ready", WORK, flush=True)
 main(0, WORK)

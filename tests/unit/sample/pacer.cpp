@@ -4,9 +4,13 @@
 // step with them.
 #include "sample/pacer.h"
 
+#include "base/clock.h"
+#include "sample/sleeper.h"
 #include "sample/stop_budget.h"
 
 #include <catch2/catch.hpp>
+
+#include <sys/resource.h>
 
 #include <cmath>
 #include <random>
@@ -224,4 +228,34 @@ TEST_CASE("pacer: periods in which we did not look are dropped, and no sample st
     Pacer fastest(0, kStart, 3);
     CHECK(fastest.skip(kStart + 60s) == 0);
     CHECK(fastest.plan(kStart + 60s + 1ms).weight == 1ms);
+}
+
+TEST_CASE("sleeper: it wakes at the moment that is named, whatever was named before") {
+    const auto sleeps = [](Sleeper& sleeper, Nanoseconds until, Nanoseconds after) {
+        while (monotonic_now() < until) sleeper.sleep_until(until, after);  // a signal may wake it
+    };
+    Sleeper sleeper;
+    const Nanoseconds start = monotonic_now();
+    std::mt19937 random(5);
+    Nanoseconds next = start;
+    for (int i = 0; i < 300; ++i) {
+        const Nanoseconds until = random() % 4 == 0 ? monotonic_now() + 30us : next;  // not always what was announced
+        next = std::max(until, monotonic_now()) + Nanoseconds(random() % 40'000);
+        sleeps(sleeper, until, next);
+        if (random() % 8 == 0) sleeper.sleep_until(until, next);  // which has passed
+        if (random() % 8 == 0) Sleeper::sleep_once(next);         // and its timer has fired unseen
+    }
+    CHECK(monotonic_now() >= next - 40us);
+}
+
+TEST_CASE("sleeper: without descriptors it sleeps all the same") {
+    rlimit limit{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const rlimit none{0, limit.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    Sleeper sleeper;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const Nanoseconds until = monotonic_now() + 50us;
+    while (monotonic_now() < until) sleeper.sleep_until(until, until + 1us);
+    CHECK(monotonic_now() >= until);
 }
