@@ -192,8 +192,12 @@ BIAS_TARGETS = {
 }
 
 
+BIAS_SLICE_S = 1.5
+
+
 def truth(python, settings):
-    """Rounds of truth, profile, truth, profile in one process, cut to one size: distances of whole stacks."""
+    """Truth, profiles and truth of one process in short slices of random order, so that what drifts drifts alike in all; cut to
+    one size: distances of whole stacks."""
     rng = random.Random(1)
     figures = []
     for title, (command, distance_aim, leaf_aim) in BIAS_TARGETS.items():
@@ -201,20 +205,28 @@ def truth(python, settings):
         truths = collections.Counter()
         with Program(python, *command(python), slots=len(LENGTHS)) as program:
             for _ in range(settings.repeats):
-                first = stopped_truth(program, settings.bias_seconds)
-                request = Request(settings.bias_seconds, max(1000, min(4000, sum(first.values()) / settings.bias_seconds * 1.05)), wants_stacks=True)
-                profiles = {p.name: measure.record(p, program, request) for p in PYPROFS}
-                second = stopped_truth(program, settings.bias_seconds)
-                size = min(sum(stacks.values()) for stacks in (first, second, *(run.stacks for run in profiles.values())))
-                cut = [subsample(stacks, size, rng) for stacks in (first, second)]
+                stacks, runs = collections.defaultdict(collections.Counter), collections.defaultdict(list)
+                rate = 2000
+                tasks = ["first", "second", *PYPROFS]
+                for _ in range(math.ceil(settings.bias_seconds / BIAS_SLICE_S)):
+                    for task in rng.sample(tasks, len(tasks)):
+                        if isinstance(task, str):
+                            found = stopped_truth(program, BIAS_SLICE_S)
+                            rate = max(1000, min(4000, sum(found.values()) / BIAS_SLICE_S * 1.05))
+                            stacks[task] += found
+                        else:
+                            runs[task.name].append(measure.record_once(task, program, Request(BIAS_SLICE_S, rate, wants_stacks=True)))
+                            stacks[task.name] += runs[task.name][-1].stacks
+                size = min(sum(found.values()) for found in stacks.values())
+                cut = [subsample(stacks[which], size, rng) for which in ("first", "second")]
                 between = variation_distance(*cut)
-                truths += first + second
+                truths += stacks["first"] + stacks["second"]
                 sizes.append(size)
-                for name, run in profiles.items():
-                    profile = subsample(run.stacks, size, rng)
+                for name, found in runs.items():
+                    profile = subsample(stacks[name], size, rng)
                     ratios[name].append((variation_distance(profile, cut[0]) + variation_distance(profile, cut[1])) / 2 / between)
-                    leaves[name] += run.stacks
-                    noisy[name] += measure.noisy([run])
+                    leaves[name] += stacks[name]
+                    noisy[name] += measure.noisy(found)
         note = "%d samples each" % measure.median(sizes)
         for name, found in ratios.items():
             figures.append(Figure("truth", title + ", distance over that of two truths", python.name, name, measure.median(found),
