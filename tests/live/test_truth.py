@@ -181,6 +181,20 @@ def test_alternating_chains(python, tmp_path, note):
     assert_none([names for names, _ in stacks if not chain_is_possible(without_bootstrap(names))])
 
 
+def deep_chain_is_possible(names):
+    if names == ["<module>"]:
+        return True
+    full = ["%s%d" % (names[1][0], number) for number in range(1, 601)] + ["leaf"]
+    return names[0] == "<module>" and names[1][0] in "abc" and names[1:] == full[: len(names) - 1]
+
+
+def test_chains_over_several_chunks(python, tmp_path, note):
+    with Program(python, "deep_chains.py", 600) as program:
+        recording = record_until(enough_whole_ones, program.ready().pid, tmp_path, 2.5, 4000, "-F")
+    stacks = whole_stacks(recording, note)
+    assert_none([names for names, _ in stacks if not deep_chain_is_possible(without_bootstrap(names))])
+
+
 ORACLES = {
     "pathtree": (("pathtree.py", 600), lambda names: path_is_spelled(names, "n")),
     "genpath": (("genpath.py", 600), lambda names: path_is_spelled(names, "g")),
