@@ -82,6 +82,7 @@ void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std
         std::vector<std::size_t> lower_places;
         const auto add = [&](std::size_t at) {
             if (at < levels.size() && levels[at].pile == levels[bad].pile && levels[at].height >= retry.height) return;
+            filled[at] = kNotFilled;  // what is read anew counts only if it can be read
             lower.push_back(ranges[at]);
             lower_places.push_back(at);
         };

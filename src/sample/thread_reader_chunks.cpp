@@ -170,13 +170,16 @@ void ThreadReader::follow_chunks(Memory& memory) {
 void ThreadReader::notice_newer_chunk(Memory& memory, Address leaf) {
     const std::size_t next = data_stack_.in_use();
     if (next == 0 || next >= data_stack_.size() || !is_within(leaf, data_stack_[next].begin, data_stack_[next].end)) return;
-    if (copied_header(next) == nullptr) {
+    if (copied_header(next) == nullptr && extra_.size() <= kMaxCopyBytes) {
         const std::size_t first = extra_regions_.size();
         add_extra_chunk(data_stack_[next].address, leaf + shape_.begin() + shape_.bytes());
         read_extra(memory, first);
     }
     const std::byte* header = copied_header(next);
-    if (header != nullptr && data_stack_.parse(header).previous == data_stack_[next - 1].address) data_stack_.use(next + 1);
+    if (header == nullptr || data_stack_.parse(header).previous != data_stack_[next - 1].address) return;
+    // The thread state says that it was not in use: an earlier copy of it is of another life, and proves nothing.
+    if (const std::size_t i = region_of(next); is_other_earlier() && i < first_single_) regions_[i].is_in_other = false;
+    data_stack_.use(next + 1);
 }
 
 // Whether the read of this sample has found the chunk gone.

@@ -89,7 +89,7 @@ void ThreadReader::plan(std::vector<ReadRange>& ranges, Copies copies, bool with
         if (ahead == nullptr || i >= first_single_) return;
         auto& levels = is_ahead ? ahead->levels : ahead->planned_levels;
         levels.resize(to.size());
-        levels.back() = {thread_state_, i, pointer_range, at(layout_.thread.datastack_chunk)};
+        levels.back() = {thread_state_, i, is_ahead ? ReadLevel::kNoPointer : pointer_range, at(layout_.thread.datastack_chunk)};
     };
     // Leaves live shortest: they are copied closest to the pointer.
     order_.clear();
