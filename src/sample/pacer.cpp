@@ -22,10 +22,10 @@ std::uint64_t mixed(std::uint64_t x) {
 }  // namespace
 
 Pacer::Pacer(double rate_hz, Nanoseconds start, std::uint64_t seed)
-    : period_ns_(rate_hz > 0 ? 1e9 / rate_hz : 0), start_(start), last_(start), seed_(seed) {}
+    : period_ns_(rate_hz > 0 ? 1e9 / rate_hz : 0), start_(start), last_(start), seed_(mixed(seed)) {}
 
 Pacer::Nanoseconds Pacer::moment_in(std::uint64_t period) const {
-    const double fraction = static_cast<double>(mixed(mixed(seed_) + period * 0x9E3779B97F4A7C15ULL) >> 11) * 0x1.0p-53;
+    const double fraction = static_cast<double>(mixed(seed_ + period * 0x9E3779B97F4A7C15ULL) >> 11) * 0x1.0p-53;
     return start_ + Nanoseconds{static_cast<std::int64_t>((static_cast<double>(period) + fraction) * period_ns_)};
 }
 

@@ -81,20 +81,19 @@ void read_all(Memory& memory, std::span<const ReadRange> ranges, std::vector<std
         std::vector<ReadRange> lower;
         std::vector<std::size_t> lower_places;
         const auto add = [&](std::size_t at) {
-            if (at < levels.size() && levels[at].pile == levels[bad].pile && levels[at].height >= retry.height) return;
             filled[at] = kNotFilled;  // what is read anew counts only if it can be read
             lower.push_back(ranges[at]);
             lower_places.push_back(at);
         };
+        const auto add_lower = [&](std::size_t at) {
+            if (at >= levels.size() || levels[at].pile != levels[bad].pile || levels[at].height < retry.height) add(at);
+        };
         const std::size_t count = done + left().size();
-        for (std::size_t i = retry.from; i < bad; ++i) add(i);
-        for (std::size_t i = done; i < std::min(in_order, count); ++i) add(place(i));
+        for (std::size_t i = retry.from; i < bad; ++i) add_lower(i);
+        for (std::size_t i = done; i < std::min(in_order, count); ++i) add_lower(place(i));
         const std::size_t still_in_order = lower.size();
-        for (std::size_t i = std::max(in_order, done); i < count; ++i) add(place(i));
-        for (const std::size_t i : retry.above) {
-            lower.push_back(ranges[i]);
-            lower_places.push_back(i);
-        }
+        for (std::size_t i = std::max(in_order, done); i < count; ++i) add_lower(place(i));
+        for (const std::size_t i : retry.above) add(i);
         if (lower.empty()) break;
         rest = std::move(lower);
         places = std::move(lower_places);

@@ -166,33 +166,20 @@ def test_recursion(python, tmp_path, note):
     assert_none([names for names, _ in stacks if not recursion_is_possible(without_bootstrap(names))])
 
 
-def chain_is_possible(names):
+def chain_is_possible(names, length):
     if names == ["<module>"]:
         return True
     letter = names[1][0]
-    full = ["%s%d" % (letter, level) for level in range(28)] + ["leaf" + letter]
+    full = ["%s%d" % (letter, level) for level in range(length)] + ["leaf" + letter]
     return names[0] == "<module>" and letter in "AB" and names[1:] == full[: len(names) - 1]
 
 
-def test_alternating_chains(python, tmp_path, note):
-    with Program(python, "chains.py", 600) as program:
+@pytest.mark.parametrize("work, length", [(20, 28), (1000, 600)], ids=["one_chunk", "several_chunks"])
+def test_alternating_chains(python, tmp_path, note, work, length):
+    with Program(python, "chains.py", 600, work, length) as program:
         recording = record_until(enough_whole_ones, program.ready().pid, tmp_path, 2.5, 4000, "-F")
     stacks = whole_stacks(recording, note)
-    assert_none([names for names, _ in stacks if not chain_is_possible(without_bootstrap(names))])
-
-
-def deep_chain_is_possible(names):
-    if names == ["<module>"]:
-        return True
-    full = ["%s%d" % (names[1][0], number) for number in range(1, 601)] + ["leaf"]
-    return names[0] == "<module>" and names[1][0] in "abc" and names[1:] == full[: len(names) - 1]
-
-
-def test_chains_over_several_chunks(python, tmp_path, note):
-    with Program(python, "deep_chains.py", 600) as program:
-        recording = record_until(enough_whole_ones, program.ready().pid, tmp_path, 2.5, 4000, "-F")
-    stacks = whole_stacks(recording, note)
-    assert_none([names for names, _ in stacks if not deep_chain_is_possible(without_bootstrap(names))])
+    assert_none([names for names, _ in stacks if not chain_is_possible(without_bootstrap(names), length)])
 
 
 ORACLES = {

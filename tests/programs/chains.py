@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ground truth for switching stacks: A0 -> ... -> A27 -> leafA and B0 -> ... -> B27 -> leafB, in turn.
 
-A stack that mixes A and B, or skips a level, never was.
-Usage: chains.py SECONDS [WORK]
+A stack that mixes A and B, or skips a level, never was. From 3.11 on a LENGTH of hundreds fills several chunks of the data
+stack, which come and go with each chain.
+Usage: chains.py SECONDS [WORK [LENGTH]]
 """
 import sys
 import time
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
 WORK = int(sys.argv[2]) if len(sys.argv) > 2 else 20
-LENGTH = 28
+LENGTH = int(sys.argv[3]) if len(sys.argv) > 3 else 28
 
 source = []
 for letter in "AB":
