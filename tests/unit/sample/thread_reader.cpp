@@ -213,6 +213,42 @@ TEST_CASE("thread reader: a chunk that is begun before the pointer to the leaf i
     });
 }
 
+// 3.11 and 3.12. The chunk of the leaf was freed and begun anew between the copies: its frames stood there before, too, but in
+// another life.
+TEST_CASE("thread reader: a chunk that was not in use at the pointer has no earlier copy") {
+    for_each_layout([](const KnownLayout& known) {
+        if (known.layout.frame_root != FrameRoot::kThreadCframe) return;
+        DeepStack deep(known, 4);
+        for (int i = 0; i < 3; ++i) (void)deep.sample_at(3, 200);
+        Reading& reading = deep.reading;
+        const Address leaf = deep.leaves[3][60];
+        const Address caller = deep.leaves[3][59];
+        reading.builder.set_leaf(reading.thread, leaf);
+        const auto& last = deep.stacks[3];
+        const auto state_says = [&](Address chunk) { reading.builder.put_field(reading.thread, reading.layout().thread.datastack_chunk, raw(chunk)); };
+        for (const bool is_freed : {false, true}) {
+            INFO("freed between the copies: " << is_freed);
+            reading.memory.before_range = [&](FakeMemory& memory, const ReadRange& range) {
+                if (!is_freed || range.from != reading.thread) return;
+                memory.unmap(last.chunk, deep.bytes[3].size());
+                state_says(deep.stacks[2].chunk);
+                memory.before_range = [&](FakeMemory& then, const ReadRange&) {  // at the pointer
+                    then.before_range = nullptr;
+                    then.map(last.chunk, deep.bytes[3].size());
+                    then.write(last.chunk, deep.bytes[3]);
+                };
+            };
+            CHECK(reading.sample_ahead(leaf) == Status::kOk);
+            reading.memory.before_range = nullptr;
+            reading.check_whole(811);
+            CHECK(reading.reader->frame_in(leaf, caller, false).has_value());
+            CHECK(reading.reader->frame_in(leaf, caller, true).has_value() == !is_freed);
+            CHECK(reading.reader->frame_in(deep.leaves[2][200], deep.leaves[2][199], true).has_value());
+            state_says(last.chunk);
+        }
+    });
+}
+
 TEST_CASE("thread reader: chunks that come back in another order are told by their links") {
     for_each_layout([](const KnownLayout& known) {
         if (!Reading(known.layout).shape.on_data_stack()) return;
