@@ -88,9 +88,20 @@ bool PathProver::is_in_order(const ThreadReader& reader, const RawFrame& frame, 
     return fits;
 }
 
-bool PathProver::enough_sightings(PathId path) {
+bool PathProver::enough_sightings(PathId path, std::uint8_t wanted) {
     if (sightings_.size() > kMaxSightings) sightings_.clear();
-    return ++sightings_[raw(path)] >= kSightingsThroughC;
+    std::uint8_t& seen = sightings_[raw(path)];
+    if (seen < wanted) ++seen;
+    return seen >= wanted;
+}
+
+// How often the earlier copy must show a callee before it is believed. A copy that is held up between the two frames, while the
+// program goes once around, shows the callee of another caller: the two copies of the caller alone don't tell. Where
+// the call's inline cache names the callee, that can't be.
+std::uint8_t PathProver::sightings_for(const Site& site, CodeIndex callee) const {
+    const std::uint32_t version = codes_.entry(callee).version;
+    if (version == 0 || site.function_version == 0) return kSightings;
+    return site.function_version == version ? 1 : kSightingsAgainstCache;
 }
 
 void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, std::size_t depth,
@@ -111,7 +122,9 @@ void PathProver::prove_earlier_callee(ThreadReader& reader, const RawFrame& call
     const auto instruction = codes_.instruction_index(code, callee->instruction);
     if (!instruction) return;
     if (shape_.is_suspended(*callee) && (*instruction <= 0 || !shape_.clears_popped_frames())) return;
-    builder_.prove(builder_.child_path(step.path, code));
+    const PathId path = builder_.child_path(step.path, code);
+    if (!stacks_.is_proved(path) && !enough_sightings(path, sightings_for(sites_[depth], code))) return;
+    builder_.prove(path);
     earlier_callee_ = code;
 }
 
@@ -170,7 +183,7 @@ bool PathProver::prove(ThreadReader& reader, const Walk& walk, const StackBuilde
         const PathId path = chain.steps[i].path;
         if (!stacks_.is_proved(path)) {
             const bool through_unmarked_c = i > 0 && b.through_c && !marks_callers_in_c;
-            if (through_unmarked_c && !enough_sightings(path)) is_sure = false;
+            if (through_unmarked_c && !enough_sightings(path, kSightings)) is_sure = false;
             if (is_sure) {
                 builder_.prove(path);
                 ++proofs_;

@@ -68,11 +68,13 @@ private:
     void prove_earlier_callee(ThreadReader& reader, const RawFrame& caller, std::size_t depth,
                               const StackBuilder::Step& step);
     void extend_by_sole_callers(const Walk& walk, const StackBuilder::Chain& chain);
-    bool enough_sightings(PathId path);
+    bool enough_sightings(PathId path, std::uint8_t wanted);
+    [[nodiscard]] std::uint8_t sightings_for(const Site& site, CodeIndex callee) const;
 
-    // A caller that waits in C code carries no mark of its own on 3.11 to 3.13: such a path must be seen
-    // this often before it is believed.
-    static constexpr std::uint8_t kSightingsThroughC = 3;
+    // What one pair of copies may show by a rare chance must be seen this often before it is believed: a caller that waits in C
+    // code, which carries no mark of its own on 3.11 to 3.13, and a callee of the earlier copy alone.
+    static constexpr std::uint8_t kSightings = 3;
+    static constexpr std::uint8_t kSightingsAgainstCache = 8;  // the call's inline cache names another one
     // Accepted samples after which a code with one known path is taken to have no other.
     static constexpr std::uint32_t kSoleSightings = 24;
     static constexpr std::size_t kMaxSightings = 1U << 16;
