@@ -178,11 +178,8 @@ void CodeCache::insert(Entry entry) {
 }
 
 bool CodeCache::take_stamp(Entry& entry, std::span<const std::byte> object) {
-    Entry::Piece& piece = entry.stamp[0];
-    piece.from = entry.address + stamp_begin_;
-    piece.size = stamp_bytes_;
-    std::memcpy(piece.bytes.data(), object.data() + stamp_begin_, stamp_bytes_);
-    entry.stamp_pieces = 1;
+    const auto names = object.subspan(stamp_begin_, stamp_bytes_);
+    std::copy(names.begin(), names.end(), add_piece(entry, entry.address + stamp_begin_, names.size()).begin());
     const Layout::Code& code = layout_.code;
     if (has(code.version) && load_int(object, code.version) != 0) return true;
     return add_string_piece(entry, load_pointer(object, shown_name(code))) &&
@@ -197,11 +194,15 @@ bool CodeCache::add_string_piece(Entry& entry, Address string) {
     const auto length = read_value<std::int64_t>(details_, string + static_cast<std::uint64_t>(unicode.length));
     if (!length || *length < 0) return false;
     const auto text = std::min(static_cast<std::uint64_t>(*length), kTextBytes);
-    Entry::Piece& piece = entry.stamp[entry.stamp_pieces++];
-    piece.from = string + static_cast<std::uint64_t>(unicode.length);
-    piece.size = static_cast<std::uint32_t>(static_cast<std::uint64_t>(unicode.ascii_data - unicode.length) + text);
-    check(piece.size <= Entry::Piece::kMaxBytes, "a string stamp longer than its store");
-    return read_bytes(details_, piece.from, std::span(piece.bytes).first(piece.size));
+    const Address from = string + static_cast<std::uint64_t>(unicode.length);
+    return read_bytes(details_, from, add_piece(entry, from, static_cast<std::uint64_t>(unicode.ascii_data - unicode.length) + text));
+}
+
+std::span<std::byte> CodeCache::add_piece(Entry& entry, Address from, std::size_t size) {
+    check(size <= Entry::Piece::kMaxBytes, "a piece of a stamp longer than its store");
+    entry.stamp[entry.stamp_pieces++] = {from, static_cast<std::uint32_t>(size)};
+    entry.stamp_bytes.resize(entry.stamp_bytes.size() + size);
+    return std::span(entry.stamp_bytes).last(size);
 }
 
 bool CodeCache::read_details(Entry& entry, std::span<const std::byte> object) {
@@ -321,6 +322,7 @@ void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vect
     const auto compare_batch = [&] {
         std::size_t done = 0;
         std::size_t nth = 0;  // of its owner
+        std::size_t behind = 0;  // the stamp's bytes that were compared already
         for (std::size_t i = 0; i < ranges.size(); ++i) {
             if (i >= done) {
                 const ReadOutcome outcome = memory_.read(std::span(ranges).subspan(i));
@@ -332,12 +334,14 @@ void CodeCache::compare_entries(std::span<const Entry* const> entries, std::vect
                 }
             }
             nth = i > 0 && owner[i] == owner[i - 1] ? nth + 1 : 0;
+            if (nth == 0) behind = 0;
             if (must_live && nth == 0) {
                 if (!is_live(layout_, ranges[i].to)) holds[owner[i]] = false;
                 continue;
             }
-            const Entry::Piece& expected = entries[owner[i]]->stamp[must_live ? nth - 1 : nth];
-            if (std::memcmp(ranges[i].to.data(), expected.bytes.data(), expected.size) != 0) holds[owner[i]] = false;
+            const auto now = ranges[i].to;
+            if (std::memcmp(now.data(), entries[owner[i]]->stamp_bytes.data() + behind, now.size()) != 0) holds[owner[i]] = false;
+            behind += now.size();
         }
         ranges.clear();
         owner.clear();

@@ -20,6 +20,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -56,15 +57,15 @@ public:
         bool is_alive = false;
         LineTable lines;
         std::vector<Address> thread_local_bytecode;  // free-threaded 3.14 on
-        struct Piece {  // of the target's memory, as it was
+        struct Piece {  // of the target's memory
             static constexpr std::size_t kMaxBytes = 128;
             Address from{};
             std::uint32_t size = 0;
-            std::array<std::byte, kMaxBytes> bytes{};
         };
         static constexpr std::size_t kMaxPieces = 3;
         std::array<Piece, kMaxPieces> stamp{};
         std::uint32_t stamp_pieces = 0;
+        std::vector<std::byte> stamp_bytes;  // of all pieces, one behind the other, as they were
     };
 
     CodeCache(Memory& memory, const Layout& layout, StackTable& stacks);
@@ -113,6 +114,7 @@ private:
     bool read_details(Entry& entry, std::span<const std::byte> object);
     bool take_stamp(Entry& entry, std::span<const std::byte> object);
     bool add_string_piece(Entry& entry, Address string);
+    static std::span<std::byte> add_piece(Entry& entry, Address from, std::size_t size);
     void compare_entries(std::span<const Entry* const> entries, std::vector<bool>& holds, bool must_live);
     void read_thread_local_bytecode(Memory& memory, Entry& entry);
 
@@ -123,7 +125,7 @@ private:
     std::uint32_t stamp_begin_ = 0;  // within the code object
     std::uint32_t stamp_bytes_ = 0;
     std::uint32_t object_bytes_ = 0;
-    std::vector<Entry> entries_;
+    std::deque<Entry> entries_;  // in their thousands: no copy of all when there are more
     std::uint32_t next_serial_ = 0;
     std::vector<CodeIndex> free_;
     std::vector<CodeIndex> retired_;
