@@ -24,7 +24,7 @@ constexpr std::chrono::microseconds kRingPause{200};
 constexpr int kStopperNice = -15;
 constexpr std::chrono::milliseconds kHoldPause{1};
 // Waking up costs tens of microseconds where the processor was idle, as it is between samples at 100 Hz.
-constexpr std::chrono::milliseconds kLeastDrainPause{50};
+constexpr std::chrono::milliseconds kLeastDrainPause{20};
 constexpr std::chrono::milliseconds kMostDrainPause{250};
 // As fast as can be, a hundred threads fill the ring in 10 ms.
 constexpr std::chrono::milliseconds kFastDrainPause{2};

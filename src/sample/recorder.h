@@ -77,7 +77,7 @@ private:
     void take_threads();
     bool begin_tick(ThreadStopper& stopper);
 
-    static constexpr std::size_t kRingRecords = 1U << 16;
+    static constexpr std::size_t kRingRecords = 1U << 15;
     static constexpr std::size_t kFastRingRecords = 1U << 13;  // where nothing is lost, since it waits: stays near the processor
 
     Target& target_;

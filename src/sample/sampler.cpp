@@ -111,7 +111,7 @@ bool Sampler::has_stack_to_show(Thread& thread, ThreadReader::Status status) {
         thread.has_nothing = thread.seen == ThreadTriage::State::kBlocked;
         const bool is_asked_for = options_.which != WhichThreads::kGilHolder || thread.holds_gil;
         const bool runs = thread.seen == ThreadTriage::State::kRunning && thread.runner == &thread;
-        if (runs && is_asked_for) ++figures_.frameless;
+        if (runs && is_asked_for && !takes_natively(thread)) ++figures_.frameless;  // else see take_frameless()
         if (thread.is_inner && !copies_c_stacks()) thread.runner = named_runner(thread);
         return false;
     }

@@ -213,6 +213,7 @@ private:
     enum class Held : bool { kNo, kStopped };  // whether the thread was stopped all the while
     // src/sample/sampler_native.cpp
     void take_native_thread(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
+    void take_frameless(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight);
     [[nodiscard]] bool copies_c_stacks() const { return native_ != nullptr && stopper_ != nullptr; }  // of running threads, too
     std::optional<StackBuilder::Place> copy_native(Thread& thread);
     void list_native_chains(Thread& thread);

@@ -205,7 +205,11 @@ void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, 
     if (thread.seen == ThreadTriage::State::kGone) must_refresh_ = true;
     auto python = copy_native(thread);
     const bool has_own = thread.status == ThreadReader::Status::kOk;
-    if (!has_stack_to_show(thread, native_parts_.empty() ? thread.status : ThreadReader::Status::kOk)) return;
+    const bool is_frameless = native_parts_.empty() && thread.status == ThreadReader::Status::kNoFrame;
+    if (!has_stack_to_show(thread, native_parts_.empty() ? thread.status : ThreadReader::Status::kOk)) {
+        if (is_frameless) take_frameless(thread, when, weight);
+        return;
+    }
     bool collects = false;
     for (const Chain& part : native_parts_) {
         const bool holds = holds_gil(*part.thread);
@@ -263,6 +267,29 @@ void Sampler::take_native_thread(Thread& thread, std::chrono::nanoseconds when, 
             record_sampled(thread, sampled, collects, when, weight);
         }
     }
+}
+
+// C code that attached to Python, as that of a program which embeds it, and calls none now: its native frames alone. The copy has
+// just been made.
+void Sampler::take_frameless(Thread& thread, std::chrono::nanoseconds when, std::chrono::nanoseconds weight) {
+    const bool moves = thread.seen == ThreadTriage::State::kRunning;
+    if (!moves && options_.which == WhichThreads::kRunning) return;
+    if (options_.which == WhichThreads::kGilHolder && !thread.holds_gil) return;
+    if (native_->copy().bytes.empty() || (!moves && !thread.triage.stayed_blocked(target_))) {
+        ++figures_.native_none;
+        if (moves) ++figures_.frameless;
+        return;
+    }
+    const std::string waits = marker_of(thread);
+    const auto joined = native_->join(thread.triage.tid(), {}, {{}, waits});
+    count_native(joined);
+    thread.has_nothing = false;
+    thread.chain = {};
+    Sampled sampled;
+    sampled.stack = joined.stack;
+    sampled.is_known = true;
+    sampled.has_sure_names = true;  // there is none of a code object
+    record_sampled(thread, sampled, false, when, weight);
 }
 
 // At once, since what was merged last is this thread's. Its sample counts with those of other loops.

@@ -286,6 +286,21 @@ def test_native_pool(native_python, tmp_path):
             assert names[1:] == ["pool_main", "burn_in_c", "burn"], names
 
 
+def test_native_attached_thread_without_frames(native_python, tmp_path):
+    """C code that has a Python thread state and calls no Python, as in a program that embeds it."""
+    needs_ctypes(native_python)
+    library = built("scenes", native_python.root)
+    scene = Scene(native_python, tmp_path, "attached", library, options=("-t",), enough=has("burn"))
+    found = [names for names, _ in scene.proved() if "burn" in names]
+    assert found and all(names[1:] == ["attached_main", "burn_in_c", "burn"] for names in found), found
+    assert scene.stats["frameless"] == 0
+    with Program(native_python, SCENES, "attached", library) as program:
+        program.ready()
+        threads = dump(program.pid, "--native")["threads"]
+    names = [[frame["name"] for frame in thread["frames"]] for thread in threads if thread["name"] == "attached"]
+    assert [found[-1] for found in names] == ["attached_main"] and set(names[0]) <= {"attached_main", "burn_in_c", "burn"}, threads
+
+
 def test_native_stripped(tmp_path):
     """Without symbols the same Python stacks, and no name that stands near instead."""
     pythons = [python for python in harness.interpreters() if python.name == "3.12"]

@@ -3,6 +3,7 @@
 What scenes.py calls by ctypes. No Python header is needed: it serves every interpreter. Build it without sibling call
 optimisation, so that each call has a frame. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -67,14 +68,30 @@ static void *pool_main(void *unused) {
     return NULL;
 }
 
+/* One that has attached to Python, and calls none: it has a thread state, and no frame. */
+static void *attached_main(void *unused) {
+    (void)unused;
+    pthread_setname_np(pthread_self(), "attached");
+    int (*ensure)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "PyGILState_Ensure");
+    void *(*save)(void) = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyEval_SaveThread");
+    ensure();
+    save();
+    ++begun;
+    while (1) burn_in_c(100000);
+    return NULL;
+}
+
 /* Returns when the thread is at work: one that has not run yet has no frame of its own. */
-int start_pool(void) {
+static int start(void *(*thread_main)(void *)) {
     pthread_t thread;
     const int before = begun;
-    const int error = pthread_create(&thread, NULL, pool_main, NULL);
+    const int error = pthread_create(&thread, NULL, thread_main, NULL);
     while (error == 0 && begun == before) sched_yield();
     return error;
 }
+
+int start_pool(void) { return start(pool_main); }
+int start_attached(void) { return start(attached_main); }
 
 /* Sleeps for ever and counts what wakes it. */
 static atomic_int interruptions;

@@ -221,6 +221,13 @@ def pool():
     sys.stdin.read()
 
 
+def attached():
+    library = ctypes.CDLL(libraries[0])
+    assert library.start_attached() == 0
+    print("ready", flush=True)
+    sys.stdin.read()
+
+
 def idle():
     """One busy thread, a hundred in epoll_wait; then says how often they were woken."""
     library = ctypes.CDLL(libraries[0])
