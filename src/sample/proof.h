@@ -6,8 +6,8 @@
 //
 // The proof: the frames are copied before and after a pointer to the leaf. A caller that is the same
 // in both copies, and whose own state says that it waits for the frame above it, was there at the moment
-// between. From the root, the frames for which this holds are a real path, and so is what stood above
-// them in the earlier copy. The inline cache of a call proves a callee only where the caller is reached by
+// between. From the root, the frames for which this holds are a real path, and so, seen as often as a single delay
+// can't show it, is what stood above them in the earlier copy. The inline cache of a call proves a callee only where the caller is reached by
 // one known path alone: a site with several callees may name another than the one that was called.
 #pragma once
 
