@@ -193,11 +193,31 @@ BIAS_TARGETS = {
 
 
 BIAS_SLICE_S = 1.5
+SPLITS = 50
+
+
+def merged(slices):
+    return sum(slices, collections.Counter())
+
+
+def distance_ratio(profile, truths, rng):
+    """The distance of a profile to a truth, over that of two truths; all cut to one size, which is returned, too. The slices of the truth
+    are split into two in many ways, as the distance of two samples scatters by a third of itself where there are few stacks."""
+    half = len(truths) // 2
+    beside, between, sizes = 0.0, 0.0, []
+    for _ in range(SPLITS):
+        slices = rng.sample(truths, 2 * half)
+        halves = [merged(slices[:half]), merged(slices[half:])]
+        size = min(sum(found.values()) for found in (profile, *halves))
+        cut, *halves = [subsample(found, size, rng) for found in (profile, *halves)]
+        beside += sum(variation_distance(cut, found) for found in halves) / 2
+        between += variation_distance(*halves)
+        sizes.append(size)
+    return beside / between, measure.median(sizes)
 
 
 def truth(python, settings):
-    """Truth, profiles and truth of one process in short slices of random order, so that what drifts drifts alike in all; cut to
-    one size: distances of whole stacks."""
+    """Truth, profiles and truth of one process in short slices of random order, so that what drifts drifts alike in all."""
     rng = random.Random(1)
     figures = []
     for title, (command, distance_aim, leaf_aim) in BIAS_TARGETS.items():
@@ -205,27 +225,23 @@ def truth(python, settings):
         truths = collections.Counter()
         with Program(python, *command(python), slots=len(LENGTHS)) as program:
             for _ in range(settings.repeats):
-                stacks, runs = collections.defaultdict(collections.Counter), collections.defaultdict(list)
+                true_slices, runs = [], collections.defaultdict(list)
                 rate = 2000
-                tasks = ["first", "second", *PYPROFS]
+                tasks = ["truth", "truth", *PYPROFS]
                 for _ in range(math.ceil(settings.bias_seconds / BIAS_SLICE_S)):
                     for task in rng.sample(tasks, len(tasks)):
-                        if isinstance(task, str):
-                            found = stopped_truth(program, BIAS_SLICE_S)
-                            rate = max(1000, min(4000, sum(found.values()) / BIAS_SLICE_S * 1.05))
-                            stacks[task] += found
+                        if task == "truth":
+                            true_slices.append(stopped_truth(program, BIAS_SLICE_S))
+                            rate = max(1000, min(4000, sum(true_slices[-1].values()) / BIAS_SLICE_S * 1.05))
                         else:
                             runs[task.name].append(measure.record_once(task, program, Request(BIAS_SLICE_S, rate, wants_stacks=True)))
-                            stacks[task.name] += runs[task.name][-1].stacks
-                size = min(sum(found.values()) for found in stacks.values())
-                cut = [subsample(stacks[which], size, rng) for which in ("first", "second")]
-                between = variation_distance(*cut)
-                truths += stacks["first"] + stacks["second"]
-                sizes.append(size)
+                truths += merged(true_slices)
                 for name, found in runs.items():
-                    profile = subsample(stacks[name], size, rng)
-                    ratios[name].append((variation_distance(profile, cut[0]) + variation_distance(profile, cut[1])) / 2 / between)
-                    leaves[name] += stacks[name]
+                    profile = merged(run.stacks for run in found)
+                    ratio, size = distance_ratio(profile, true_slices, rng)
+                    ratios[name].append(ratio)
+                    sizes.append(size)
+                    leaves[name] += profile
                     noisy[name] += measure.noisy(found)
         note = "%d samples each" % measure.median(sizes)
         for name, found in ratios.items():

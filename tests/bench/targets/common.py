@@ -29,9 +29,17 @@ def seconds_of(step, work, calls):
 
 
 def calibrate(step, microseconds):
-    """The amount of work with which step(work) takes that long. Its cost must be a line in work."""
-    few, many = 5, 205
-    seconds_of(step, many, 500)  # lets the interpreter specialise it first
-    base, top = seconds_of(step, few, 500), seconds_of(step, many, 500)
-    per_unit = (top - base) / (many - few)
-    return max(1, round(few + (microseconds * 1e-6 - base) / per_unit))
+    """The amount of work with which step(work) takes that long, found by trying: small numbers add faster than large ones."""
+    wanted = microseconds * 1e-6
+    calls = max(50, min(500, round(2500 / microseconds)))
+    seconds_of(step, 200, 500)  # lets the interpreter specialise it first
+    low, high = 1, 2
+    while seconds_of(step, high, calls) < wanted:
+        low, high = high, 2 * high
+    while high - low > max(1, low // 50):
+        middle = (low + high) // 2
+        if seconds_of(step, middle, calls) < wanted:
+            low = middle
+        else:
+            high = middle
+    return high
